@@ -39,7 +39,7 @@ from queue_core.delivery.pairing import Pairing
 from queue_core.errors import ConfigurationError, InvalidArgument, QueueFull
 from queue_core.model.events import Event
 from queue_core.model.filters import Filter, parse
-from queue_core.model.job import Attempt, Inserted, Job
+from queue_core.model.job import Attempt, Inserted, Job, NewJob
 from queue_core.model.report import Order, Page
 from queue_core.model.retry import Retry
 from queue_core.model.rules import Priority, QueueArguments, QueueRules, rules_from, rules_of
@@ -509,6 +509,7 @@ class JobQueue(Housed, JobVerbs):
             ordering_key: jobs of a queue with the same one run one at a time, in the order of their enqueues.
             unique: no second job of this type and queue with the same one; the handle is the first job's, with
                 `created` False. unique_for: for how long, whatever becomes of the job; else while it is unfinished.
+            headers: texts by their names that travel with the job, as `ctx.headers`; 32, and 4 KiB together, at most.
             connection: a psycopg connection, or an SQLAlchemy session or Django connection over psycopg, whose
                 transaction the job joins; in mode sqlite one to the same file.
 
@@ -542,9 +543,9 @@ class JobQueue(Housed, JobVerbs):
     ) -> list[JobHandle[Any]]:
         """Enqueue one job a payload, all or none; omitted options come from the registered task."""
         dump = partial(self.tasks.dumped, type_)
-        jobs = await self._enqueuer.build(type_, payloads, self._completed(type_, options), dump)
+        jobs: Sequence[NewJob] = await self._enqueuer.build(type_, payloads, self._completed(type_, options), dump)
         if self.hooks.before:
-            await self.hooks.before_enqueue(jobs)
+            jobs = await self.hooks.before_enqueue(jobs)
         await self.backend()
         inserted = await self._enqueuer.insert(jobs, options.connection)
         return [JobHandle(self, one.id, one.queue, type_, one.created) for one in inserted]
@@ -554,9 +555,9 @@ class JobQueue(Housed, JobVerbs):
     ) -> Callable[[Any], Coroutine[Any, Any, list[Inserted]]]:
         """Build the jobs of a call; return what writes them on a blocking connection, in the thread of its owner."""
         dump = partial(self.tasks.dumped, type_)
-        jobs = await self._enqueuer.build(type_, payloads, self._completed(type_, options), dump)
+        jobs: Sequence[NewJob] = await self._enqueuer.build(type_, payloads, self._completed(type_, options), dump)
         if self.hooks.before:
-            await self.hooks.before_enqueue(jobs)
+            jobs = await self.hooks.before_enqueue(jobs)
         await self.backend()
         return await self._enqueuer.prepare(jobs)
 

@@ -209,6 +209,7 @@ async def submit_edit(
             priority=draft.priority,
             max_retries=draft.max_retries,
             tags=list(draft.tags),
+            headers=job.headers,
             ordering_key=key_in(rules, draft.queue, job.queue, job.ordering_key),
         )
         queue = handle.queue

@@ -83,7 +83,7 @@ COLUMNS = (
 )  # fmt: skip
 _FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
 LEFT_OUT = frozenset({"payload_text", "token", "lease_expires_at", "progress", "progress_message", "cancel_requested"})
-"""Fields of a job that no export has; a CSV has no keys either."""
+"""Fields of a job that no export has; a CSV has no keys and no headers either."""
 
 
 class TextSink(Protocol):

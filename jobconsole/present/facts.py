@@ -85,6 +85,7 @@ def of_job(job: Job) -> Facts:
         Fact("tags", ", ".join(job.tags)),
         Fact("ordering key", job.ordering_key),
         Fact("unique key", job.unique_key),
+        Fact("headers", "  ".join(f"{name}={value}" for name, value in job.headers.items()), "muted"),
         Fact("retries", f"{job.retry_count} of {job.max_retries}"),
         Fact("losses", job.losses or None, "warn"),
         Fact("crashes", job.crashes or None, "warn"),

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from queue_core.model.job import Claim, attempt_of, cut_line
+from queue_core.model.job import Claim, attempt_of, cut_line, headers_of
 from queue_core.model.text import storable
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ class ClaimFacts:
     def tags(self) -> tuple[str, ...]:
         """The job's tags."""
         return self._claim.tags
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What travels with the job beside its payload, as it was given at the enqueue or by a hook before it."""
+        return headers_of(self._claim.headers)
 
     @property
     def attempt(self) -> int:

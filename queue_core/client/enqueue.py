@@ -11,10 +11,18 @@ from queue_core.client.effects import CreationEffects
 from queue_core.client.tasks import EnqueueOptions
 from queue_core.errors import InvalidJob, QueueFull, StoreUnavailable
 from queue_core.model.codec import encode_payload
-from queue_core.model.job import Inserted, NewJob, new_id, weight_of
+from queue_core.model.job import NO_HEADERS, Inserted, NewJob, new_id, weight_of
 from queue_core.model.rules import Priority, parse_priority, rules_of
 from queue_core.model.settings import JobsSettings
-from queue_core.model.validation import check_delay, check_key, check_max_retries, check_name, check_run_at, check_tags
+from queue_core.model.validation import (
+    check_delay,
+    check_headers,
+    check_key,
+    check_max_retries,
+    check_name,
+    check_run_at,
+    check_tags,
+)
 from queue_core.ports.backend import Backend
 from queue_core.ports.store import JoiningStore
 from queue_core.runtime import AT_ONCE, Batcher, Pacing
@@ -83,12 +91,9 @@ class Enqueuer:
         tags = check_tags(options.tags or ())
         keys = (self._ordering_key(queue, options), *_unique_key(type_, options))
         limit = self._settings.limits.payload
-        return [
-            NewJob(
-                new_id(), queue, type_, encode_payload(payload, limit), priority, delay, run_at, retries, tags, *keys
-            )
-            for payload in payloads
-        ]
+        headers = NO_HEADERS if options.headers is None else check_headers(options.headers)
+        given = (priority, delay, run_at, retries, tags, *keys, headers)
+        return [NewJob(new_id(), queue, type_, encode_payload(payload, limit), *given) for payload in payloads]
 
     def _ordering_key(self, queue: str, options: EnqueueOptions) -> str | None:
         given = None if options.ordering_key is None else check_key(options.ordering_key, "ordering_key")

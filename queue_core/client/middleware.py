@@ -15,6 +15,7 @@ from queue_core.client.context import JobContext
 from queue_core.errors import QueueCoreError
 from queue_core.model.job import NewJob, Outcome, OutcomeKind, Settled, summary
 from queue_core.model.retry import Reschedule, RetryLater
+from queue_core.model.validation import check_headers
 
 logger = logging.getLogger("queue_core.client.middleware")
 
@@ -50,7 +51,7 @@ class Middleware:
     """
 
     async def before_enqueue(self, jobs: Sequence[NewJob]) -> None:
-        """Receive the jobs of one call before they are written.
+        """Receive the jobs of one call before they are written; `job.headers` is a dict that may be changed.
 
         Raising an error of this package's tree refuses the whole call, and the caller gets it: nothing is written.
         Any other exception is logged, and the jobs are enqueued.
@@ -95,19 +96,26 @@ class Hooks:
         if kind.after_settle is not Middleware.after_settle:
             self.after.append(hook)
 
-    async def before_enqueue(self, jobs: Sequence[NewJob]) -> None:
-        """Call the hooks with jobs before they are written.
+    async def before_enqueue(self, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
+        """Call the hooks with jobs before they are written, and return the jobs with the headers that these gave them.
 
         Raises:
-            QueueCoreError: a hook refused them.
+            QueueCoreError: a hook refused them, or gave them headers that cannot be.
         """
+        if not self.before:
+            return jobs
+        jobs = tuple([job._replace(headers=dict(job.headers)) for job in jobs])
         for hook in self.before:
             try:
-                await hook.before_enqueue(tuple(jobs))
+                await hook.before_enqueue(jobs)
             except QueueCoreError:
                 raise
             except Exception:
                 logger.exception("%s.before_enqueue failed; the jobs are enqueued", type(hook).__name__)
+        for job in jobs:
+            if job.headers:
+                check_headers(job.headers)
+        return jobs
 
     async def around_run(self, ctx: JobContext, call: Callable[[], Awaitable[Any]]) -> Any:
         """Run a handler within the hooks and return what it returned, or raise what it raised."""

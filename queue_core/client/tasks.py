@@ -64,6 +64,8 @@ class EnqueueOptions:
     unique: str | None = None
     # seconds, "5m" or a timedelta for which it is unique, regardless of the job's state; None: while it is unfinished
     unique_for: Duration | None = None
+    # texts by their names, which travel with the job
+    headers: Mapping[str, str] | None = None
     # a connection to the store's database, whose transaction the jobs commit or roll back with; see JobQueue.enqueue
     connection: Any = None
 
@@ -80,6 +82,7 @@ class EnqueueArguments(TypedDict, total=False):
     ordering_key: str | None
     unique: str | None
     unique_for: Duration | None
+    headers: Mapping[str, str] | None
     connection: Any
 
 

@@ -7,14 +7,16 @@ they are datetimes in UTC.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, cast
 
 from queue_core.model.states import Status
 from queue_core.model.text import MARK, storable
@@ -23,6 +25,10 @@ FailureKind = Literal["error", "timeout", "crashed", "poison", "lost", "invalid_
 MOST_LOSSES = 20
 """Losses that bury a job: it was not seen to be to blame, but it must not go on for ever."""
 OutcomeKind = Literal["completed", "retrying", "dead", "released", "cancelled"]
+
+
+NO_HEADERS = cast("dict[str, str]", MappingProxyType({}))
+"""No headers, for all jobs that have none; it cannot be changed."""
 
 
 class NewJob(NamedTuple):
@@ -47,11 +53,34 @@ class NewJob(NamedTuple):
     unique_key: str | None = None
     # for so many seconds from now; None: while the job is unfinished
     unique_seconds: float | None = None
+    # what travels with the job beside its payload, such as a trace; a hook before the enqueue may change it
+    headers: dict[str, str] = NO_HEADERS
+
+
+def size_of(job: NewJob) -> int:
+    """Return about how many characters this job carries to the store."""
+    return len(job.payload) + (len(str(job.headers)) if job.headers else 0)
 
 
 def weight_of(jobs: Sequence[NewJob]) -> int:
     """Return about how many characters these jobs carry to the store."""
-    return sum([len(job.payload) for job in jobs])
+    return sum([len(job.payload) if not job.headers else size_of(job) for job in jobs])
+
+
+def headers_text(job: NewJob) -> str | None:
+    """Return the headers as they are stored: JSON, or None where there are none."""
+    return json.dumps(job.headers, ensure_ascii=False) if job.headers else None
+
+
+def headers_of(text: str | None) -> dict[str, str]:
+    """Return stored headers; what is none is left out."""
+    if not text:
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return {name: value for name, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
 
 
 class Inserted(NamedTuple):
@@ -97,6 +126,8 @@ class Claim(NamedTuple):
     ordering_key: str | None = None
     # how many workers were lost while they ran this job, since it was enqueued or retried by an operator
     losses: int = 0
+    # JSON as it is stored; None: there are none
+    headers: str | None = None
 
 
 def attempt_of(claim: Claim) -> int:
@@ -260,6 +291,8 @@ class Job:
     unique_key: str | None = None
     # how many workers were lost while they ran it, since it was enqueued or retried by an operator
     losses: int = 0
+    # what travels with the job beside its payload
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,6 +218,34 @@ def check_key(key: object, what: str) -> str:
     return key
 
 
+MOST_HEADERS = 32
+HEADER_BYTES = 4096
+"""Bytes of all headers of a job together, names and values in UTF-8."""
+
+
+def check_headers(headers: object) -> dict[str, str]:
+    """Return headers.
+
+    Raises:
+        InvalidJob: no mapping of texts, too many, too large, or with characters that no store can keep.
+    """
+    if not isinstance(headers, Mapping):
+        raise InvalidJob(f"headers is a dict of texts, not {type(headers).__name__}")
+    if len(headers) > MOST_HEADERS:
+        raise InvalidJob(f"a job has at most {MOST_HEADERS} headers, not {len(headers)}")
+    size = 0
+    for name, value in headers.items():
+        check_name(name, "a header's name")
+        if not isinstance(value, str):
+            raise InvalidJob(f"header '{name}' is a text, not {type(value).__name__}")
+        if value != storable(value):
+            raise InvalidJob(f"header '{name}' cannot hold the character NUL or halves of characters")
+        size += len(name.encode()) + len(value.encode())
+    if size > HEADER_BYTES:
+        raise InvalidJob(f"the headers of a job have {size:,} bytes; the limit is {HEADER_BYTES:,}")
+    return dict(headers)
+
+
 def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """Return tags, each once.
 

@@ -107,7 +107,7 @@ class Scheduler:
     async def _fire(self, planned: Planned, following: float) -> list[Fired]:
         name, due, job = planned.schedule.name, planned.next_tick, _job(planned.schedule)
         try:
-            await self._hooks.before_enqueue([job])
+            (job,) = await self._hooks.before_enqueue([job])
             inserted = await self._store.fire(Tick(name, due, following, job))
         except (StoreUnavailable, SchemaError):
             raise

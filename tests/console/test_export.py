@@ -50,8 +50,8 @@ def test_a_cell_is_no_formula_and_no_escape_sequence(text: object, shown: str) -
 
 
 def test_every_field_of_a_job_is_a_column_or_left_out_on_purpose() -> None:
-    keys = {"ordering_key", "unique_key"}
-    assert {field.name for field in fields(Job)} == {*COLUMNS, *LEFT_OUT, *keys}
+    of_lines_only = {"ordering_key", "unique_key", "headers"}
+    assert {field.name for field in fields(Job)} == {*COLUMNS, *LEFT_OUT, *of_lines_only}
 
 
 async def test_a_table_for_spreadsheets(jobs: JobQueue, world: World) -> None:

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from queue_core import JobQueue, Worker
+from queue_core.model.filters import Filter
 from tests.conformance.working import PATIENCE, working
 from tests.examples.blocks import blocks, run
 
@@ -48,3 +49,16 @@ async def test_rules_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
         await run(block, names)
     rules = cast(JobQueue, names["jobs"]).settings.rules["mail"]
     assert (rules.rate, rules.concurrency, rules.band_limits.low) == (50, 2, 50)
+
+
+async def test_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOBS__QUEUE_BACKEND", "memory")
+    (block,) = blocks("tasks.md", "### Headers")
+    names: dict[str, Any] = {}
+    exec(compile(block, "program", "exec", dont_inherit=True), names)
+    async with names["jobs"] as jobs:
+        await asyncio.create_task(names["order_reports"]())
+        ids = await jobs.inspector.ids(Filter(), 10)
+        async with working(jobs):
+            results = {await jobs.result(job_id, PATIENCE) for job_id in ids}
+    assert results == {"a report for acme, by the clock", "a report for initech, by peter"}

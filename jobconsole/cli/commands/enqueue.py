@@ -103,6 +103,9 @@ def add_arguments(verb: Parser) -> None:
     verb.add_argument("--delay", metavar="T", help="due after this time, as in 5m")
     verb.add_argument("--at", metavar="TIME", help="due at this time with its zone, as in 2030-01-31T09:00:00+01:00")
     verb.add_argument("--tag", action="append", default=[], metavar="NAME", help="may be given several times")
+    verb.add_argument(
+        "--header", action="append", default=[], metavar="NAME=TEXT", help="for the handler; may be given several times"
+    )
     verb.add_argument("--ordering-key", metavar="KEY", help="one at a time and in order with the jobs of this key")
     verb.add_argument("--unique", metavar="KEY", help="no second one of this type while the first is unfinished")
     verb.add_argument("--unique-for", metavar="T", help="with --unique: for this time, whatever becomes of the first")
@@ -157,6 +160,7 @@ async def _enqueue(
             run_at=run_at,
             max_retries=options.max_retries,
             tags=options.tag,
+            headers=_headers(options.header),
             ordering_key=options.ordering_key,
             unique=options.unique,
             unique_for=options.unique_for,
@@ -174,6 +178,16 @@ async def _enqueue(
         return DONE
     await _warn_of_no_worker(jobs, options, handle.queue)
     return DONE
+
+
+def _headers(texts: Sequence[str]) -> dict[str, str]:
+    headers = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise UsageError(f"--header is NAME=TEXT, not '{text}'")
+        headers[name] = value
+    return headers
 
 
 async def _report_dry_run(jobs: JobQueue, options: argparse.Namespace, output: Output, job: NewJob) -> int:

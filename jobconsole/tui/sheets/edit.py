@@ -52,6 +52,8 @@ def head_lines(job: Job, draft: Draft, sample: str) -> list[Line]:
         kept.append(f"tags {safe(' '.join(draft.tags), TAGS)}")
     if job.ordering_key is not None:
         kept.append(f"ordering key {safe(job.ordering_key, NAME)}")
+    if job.headers:
+        kept.append(plural(len(job.headers), "header"))
     lines: list[Line] = [
         (("Edit and retry ", "accent"), (safe(job.type, NAME), "strong"), (f" {job.id}", "muted")),
         ((f"a new job beside the {job.status} one: {', '.join(kept)}", "text"),),

@@ -10,7 +10,19 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Any
 
-from queue_core.model.job import NOWHERE, Attempt, Claim, Job, JobResult, LogEntry, NewJob, OutcomeKind, Place, Ready
+from queue_core.model.job import (
+    NOWHERE,
+    Attempt,
+    Claim,
+    Job,
+    JobResult,
+    LogEntry,
+    NewJob,
+    OutcomeKind,
+    Place,
+    Ready,
+    headers_text,
+)
 from queue_core.model.operation import Operation, OperationRecord
 from queue_core.model.schedule import PassedTick, Planned
 from queue_core.model.states import Status
@@ -123,6 +135,7 @@ class JobRow:
             self.given.tags,
             self.key,
             self.losses,
+            headers_text(self.given),
         )
 
     def job_result(self, since: float) -> JobResult:
@@ -167,6 +180,7 @@ class JobRow:
             ordering_key=self.key,
             unique_key=self.given.unique_key,
             losses=self.losses,
+            headers=dict(self.given.headers),
         )
 
 

@@ -178,15 +178,16 @@ class PostgresClaims:
                 payload,
                 priority,
                 rank,
-                retries,
+                tried,
                 limit,
                 crashes,
                 at,
                 tuple(tags or ()),
                 key,
-                losses,
+                lost,
+                head,
             )
-            for job_id, token, type_, payload, priority, rank, retries, limit, crashes, at, tags, key, losses in rows
+            for job_id, token, type_, payload, priority, rank, tried, limit, crashes, at, tags, key, lost, head in rows
         ]
 
     async def _claim(self, query: str, queue: str, params: Mapping[str, Any]) -> Rows:

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from queue_core.errors import InvalidJob, TransactionError
-from queue_core.model.job import Inserted, JobResult, NewJob, weight_of
+from queue_core.model.job import Inserted, JobResult, NewJob, headers_text, size_of, weight_of
 from queue_core.model.rules import Rules, rules_of
 from queue_core.runtime import LARGEST, parts_of
 from queue_core.stores.postgres.capacity import take_capacity
@@ -47,7 +47,7 @@ def parts_for(jobs: Sequence[NewJob]) -> Sequence[Sequence[NewJob]]:
     """Return the jobs as the statements that write them: several where their payloads are large."""
     if weight_of(jobs) <= LARGEST:
         return [jobs]
-    return list(parts_of(jobs, lambda job: len(job.payload)))
+    return list(parts_of(jobs, size_of))
 
 
 def _answered_parts(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
@@ -85,6 +85,8 @@ def insert_parameters(jobs: Sequence[NewJob], queue_ids: IdsByQueue) -> dict[str
         "run_at": plain_array([job.run_at for job in jobs]),
         "max_retries": plain_array([job.max_retries for job in jobs]),
         "tags": text_array([text_array(job.tags) if job.tags else None for job in jobs]),
+        # `unnest` fills up what a shorter array lacks with NULL
+        "headers": text_array([headers_text(job) for job in jobs] if any([job.headers for job in jobs]) else []),
     }
 
 

@@ -203,7 +203,7 @@ def _is_full(claims: Sequence[Claim]) -> bool:
 
 
 def _claim(queue: str, job_id: str, row: Sequence[Any]) -> Claim:
-    token, type_, payload, priority, rank, retries, most, crashes, created_at, tags, key, losses = row
+    token, type_, payload, priority, rank, retries, most, crashes, created_at, tags, key, losses, headers = row
     return Claim(
         job_id,
         int(token),
@@ -219,6 +219,7 @@ def _claim(queue: str, job_id: str, row: Sequence[Any]) -> Claim:
         tags_of(tags),
         None if key is None else str(key),
         whole(losses),
+        headers,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from queue_core.errors import InvalidJob, StoreUnavailable
-from queue_core.model.job import Inserted, NewJob
+from queue_core.model.job import Inserted, NewJob, headers_text, size_of
 from queue_core.model.rules import Rules, parse_priority, rules_of
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.capacity import (
@@ -62,7 +62,7 @@ class RedisInserts:
         for job in jobs:
             if (job.queue, job.id) not in known:
                 groups.setdefault(job.queue, []).append(job)
-        parts = [(queue, part) for queue, group in groups.items() for part in portions(group, _weight)]
+        parts = [(queue, part) for queue, group in groups.items() for part in portions(group, size_of)]
         limited = any(rules_of(self._rules, queue).limits for queue in groups)
         written = await (self._write_limited(groups, parts) if limited else self._write(parts))
         return [inserted(job, "k" if (job.queue, job.id) in known else next(written[job.queue])) for job in jobs]
@@ -149,10 +149,6 @@ class RedisInserts:
         await self._link.send(commands)
 
 
-def _weight(job: NewJob) -> int:
-    return len(job.payload)
-
-
 def _arguments(job: NewJob) -> tuple[Any, ...]:
     return (
         job.id,
@@ -164,6 +160,7 @@ def _arguments(job: NewJob) -> tuple[Any, ...]:
         round(job.delay * 1e6),
         "" if job.run_at is None else round(job.run_at * 1e6),
         keys_text(job),
+        headers_text(job) or "",
     )
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from queue_core.errors import OperationNotFound
-from queue_core.model.job import Attempt, Failure, Job
+from queue_core.model.job import Attempt, Failure, Job, headers_of
 from queue_core.model.operation import Author, ChangeOptions, Operation, OperationRequest, Rollout
 from queue_core.model.states import Status
 from queue_core.ports.store import HeartbeatRequest
@@ -20,7 +20,7 @@ LIGHT = (
     "status", "type", "priority", "created_at", "updated_at", "run_at", "started_at", "completed_at", "error",
     "retry_count", "max_retries", "crashes", "losses", "progress", "progress_message", "tags", "token", "worker",
     "lease_expires_at", "failure_kind", "signature", "trashed_at", "cancel_requested",
-    "ordering_key", "unique_key",
+    "ordering_key", "unique_key", "headers",
 )  # fmt: skip
 """The fields of a job that are small; every job has the first."""
 
@@ -70,6 +70,7 @@ def job_of(queue: str, job_id: str, found: Mapping[str, str | None], traceback: 
         ordering_key=found.get("ordering_key"),
         unique_key=found.get("unique_key"),
         losses=_number(found, "losses"),
+        headers=headers_of(found.get("headers")),
     )
 
 

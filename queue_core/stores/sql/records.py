@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
-from queue_core.model.job import Attempt, Job, JobResult
+from queue_core.model.job import Attempt, Job, JobResult, headers_of
 from queue_core.model.report import Tally
 from queue_core.model.states import Status
 
@@ -75,6 +75,7 @@ class Dialect(NamedTuple):
             ordering_key=row["ordering_key"],
             unique_key=row["unique_key"],
             losses=row["losses"],
+            headers=headers_of(row["headers"]),
         )
 
     def attempt(self, row: Sequence[Any]) -> Attempt:

@@ -169,7 +169,7 @@ def best_ranks(
 
 
 def _claim(row: RowTuple, token: int, queue: str) -> Claim:
-    _, job_id, type_, payload, priority, rank, retries, most, crashes, created_at, tags, _, _, key, losses = row
+    _, job_id, type_, payload, priority, rank, retries, most, crashes, created, tags, _, _, key, losses, headers = row
     return Claim(
         job_id,
         token,
@@ -181,10 +181,11 @@ def _claim(row: RowTuple, token: int, queue: str) -> Claim:
         retries,
         most,
         crashes,
-        created_at,
+        created,
         tags_of(tags),
         key,
         losses,
+        headers,
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from queue_core.errors import InvalidJob
-from queue_core.model.job import Inserted, NewJob
+from queue_core.model.job import Inserted, NewJob, headers_text
 from queue_core.model.rules import Rules, band, rank, rules_of
 from queue_core.stores.sqlite.capacity import Counts, KnownQueue, check_limits
 from queue_core.stores.sqlite.dialect import load, texts
@@ -143,7 +143,7 @@ class SqliteInserts:
         # None: no job has a key, and no queue has rules or counts its jobs
         self._with_rules = InsertsWithRules(transaction, rules) if self._needs_rules(rules) else None
         self._rows: list[tuple[Any, ...]] = []
-        self._payloads: list[tuple[int, str]] = []
+        self._payloads: list[tuple[int, str, str | None]] = []
         self._arrived: Counter[int] = Counter()
         self._tally_writer = TallyWriter()
 
@@ -185,7 +185,7 @@ class SqliteInserts:
         self._rows.append(
             (number, job.id, queue_id, job.type, state, job.priority, ready, run_at, job.max_retries, tags, now, *extra)
         )
-        self._payloads.append((number, job.payload))
+        self._payloads.append((number, job.payload, headers_text(job)))
         self._arrived[queue_id] += ready is not None
         self._tally_writer.note(queue_id, job.type, "enqueued")
         return Inserted(job.id, job.queue, ready, run_at if run_at > now else None, True)

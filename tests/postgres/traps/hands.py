@@ -117,6 +117,7 @@ def insert_parameters(jobs: Sequence[NewJob], queue_id: int) -> dict[str, Any]:
         "run_at": plain_array(job.run_at for job in jobs),
         "max_retries": plain_array(job.max_retries for job in jobs),
         "tags": plain_array(None for _ in jobs),
+        "headers": plain_array([]),
     }
 
 

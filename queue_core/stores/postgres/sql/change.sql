@@ -34,11 +34,11 @@ WITH input AS MATERIALIZED (
                    FROM unnest(%(aging)s::text[], %(first_us)s::bigint[], %(aging_us)s::bigint[]) AS i (queue, first_us, aging_us)
                    JOIN {schema}.queues q ON q.name = i.queue) a ON a.id = n.to_queue
 ), written AS (
-    INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
+    INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, headers, retry_count, crashes, losses,
                       max_retries, last_token, error, created_at, updated_at, ordering_key, admitted, unique_key, unique_seconds, aged_rank)
     SELECT id, to_queue,
            CASE WHEN status = 'queued' AND key IS NULL THEN coalesce(to_aged_rank, (127 - to_priority)::bigint << 45 | new_seq) END,
-           new_seq, to_priority, status, run_at, type, payload, tags, retry_count, crashes, losses, max_retries, new_token, error,
+           new_seq, to_priority, status, run_at, type, payload, tags, headers, retry_count, crashes, losses, max_retries, new_token, error,
            created_at, updated_at, key, false, unique_key, unique_seconds, to_aged_rank
       FROM ranked
     RETURNING id, queue_id, rank, priority
@@ -111,7 +111,7 @@ WITH input AS MATERIALIZED (
 ), dead AS MATERIALIZED (
     SELECT d.*, i.key, i.position
       FROM input i
-     CROSS JOIN LATERAL (SELECT id, queue_id, priority, type, payload, tags, crashes, max_retries, error, created_at,
+     CROSS JOIN LATERAL (SELECT id, queue_id, priority, type, payload, tags, headers, crashes, max_retries, error, created_at,
                                 admitted AND coalesce(%(queue)s::int, queue_id) = queue_id
                                       AND coalesce(%(priority)s::smallint, priority) = priority AS admitted, unique_key, unique_seconds
                            FROM {schema}.jobs_dead d
@@ -124,7 +124,7 @@ WITH input AS MATERIALIZED (
     -- An id that was used again after its end is in the history more than once.
     SELECT h.*, i.key, i.position
       FROM input i
-     CROSS JOIN LATERAL (SELECT id, finished_at, queue_id, priority, type, payload, tags, crashes, max_retries, error,
+     CROSS JOIN LATERAL (SELECT id, finished_at, queue_id, priority, type, payload, tags, headers, crashes, max_retries, error,
                                 created_at, unique_key, unique_seconds
                            FROM {schema}.job_history h
                           WHERE h.id = i.id AND h.status = 'completed' AND (i.token IS NULL OR h.last_token = i.token)
@@ -144,11 +144,11 @@ WITH input AS MATERIALIZED (
            coalesce((SELECT epoch FROM {schema}.lease_epoch_live), (SELECT epoch FROM {schema}.lease_epoch))::bigint << 40 | nextval('{schema}.lease_seq') AS new_token,
            %(delay)s::float8 + random() * %(spread)s::float8 AS put_off
       FROM (SELECT id, coalesce(%(queue)s::int, queue_id) AS queue_id, queue_id AS source,
-                   coalesce(%(priority)s::smallint, priority) AS priority, type, payload, tags, crashes, max_retries, error,
+                   coalesce(%(priority)s::smallint, priority) AS priority, type, payload, tags, headers, crashes, max_retries, error,
                    created_at, key, admitted, unique_key, unique_seconds, position
               FROM dead WHERE (id IN (SELECT id FROM risen)) IS TRUE
             UNION ALL
-            SELECT id, coalesce(%(queue)s::int, queue_id), queue_id, coalesce(%(priority)s::smallint, priority), type, payload, tags,
+            SELECT id, coalesce(%(queue)s::int, queue_id), queue_id, coalesce(%(priority)s::smallint, priority), type, payload, tags, headers,
                    crashes, max_retries, error, created_at, key, false, unique_key, unique_seconds, position
               FROM completed WHERE (id IN (SELECT id FROM again)) IS TRUE
              ORDER BY position) m
@@ -163,11 +163,11 @@ WITH input AS MATERIALIZED (
                    FROM unnest(%(aging)s::text[], %(first_us)s::bigint[], %(aging_us)s::bigint[]) AS i (queue, first_us, aging_us)
                    JOIN {schema}.queues q ON q.name = i.queue) a ON a.id = n.queue_id
 ), requeued AS (
-    INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes,
+    INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, headers, retry_count, crashes,
                       max_retries, last_token, error, created_at, ordering_key, admitted, unique_key, unique_seconds, aged_rank)
     SELECT id, queue_id, CASE WHEN at_once AND (key IS NULL OR admitted) THEN coalesce(aged_rank, (127 - priority)::bigint << 45 | seq) END,
            seq, priority, CASE WHEN at_once THEN 'queued'::{schema}.job_status ELSE 'scheduled' END,
-           now() + make_interval(secs => put_off), type, payload, tags, 0, crashes, max_retries, new_token, error, created_at,
+           now() + make_interval(secs => put_off), type, payload, tags, headers, 0, crashes, max_retries, new_token, error, created_at,
            key, admitted, unique_key, unique_seconds, aged_rank
       FROM ranked
     RETURNING id, queue_id, rank, priority
@@ -250,9 +250,9 @@ WITH input AS MATERIALIZED (
 ), removed AS (
     DELETE FROM {schema}.jobs WHERE id = ANY (ARRAY(SELECT id FROM waiting)) RETURNING *
 ), archived AS (
-    INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
+    INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, headers, retry_count, crashes, losses,
                              max_retries, last_token, error, created_at, ordering_key, unique_key, unique_seconds)
-    SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, retry_count, crashes, losses, max_retries,
+    SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, headers, retry_count, crashes, losses, max_retries,
            last_token, error, created_at, ordering_key, unique_key, unique_seconds
       FROM removed
 ), tallied AS (

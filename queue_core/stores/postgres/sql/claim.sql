@@ -83,7 +83,7 @@ WITH soft AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), candidate AS MATERIALIZED (
     SELECT j.id, j.type, j.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
-           j.ordering_key, j.losses
+           j.ordering_key, j.losses, j.headers
       FROM {schema}.jobs j
      WHERE j.id = ANY (%(ids)s::uuid[])
        AND j.queue_id = %(queue_id)s
@@ -113,7 +113,7 @@ WITH soft AS MATERIALIZED (
 -- IS TRUE keeps the planner from making a join of it, which for a wrong guess of the rows compares each with each.
 SELECT n.id::text, n.token, n.type, CASE WHEN %(inline)s::int IS NULL OR octet_length(n.payload) <= %(inline)s::int THEN n.payload END,
        n.priority, n.rank, n.retry_count, n.max_retries, n.crashes, extract(epoch FROM n.created_at)::float8,
-       n.tags, n.ordering_key, n.losses
+       n.tags, n.ordering_key, n.losses, n.headers
   FROM numbered n
  WHERE (n.id IN (SELECT id FROM leased)) IS TRUE
  ORDER BY n.rank
@@ -128,7 +128,7 @@ WITH soft AS MATERIALIZED (
       FROM unnest(%(above)s::bigint[], %(up_to)s::bigint[]) AS p (above, up_to)
      CROSS JOIN LATERAL (
            SELECT j.id, j.type, j.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
-                  j.ordering_key, j.losses
+                  j.ordering_key, j.losses, j.headers
              FROM {schema}.jobs j
             WHERE j.queue_id = %(queue_id)s
               AND j.rank IS NOT NULL
@@ -159,7 +159,7 @@ WITH soft AS MATERIALIZED (
 -- IS TRUE keeps the planner from making a join of it, which for a wrong guess of the rows compares each with each.
 SELECT n.id::text, n.token, n.type, CASE WHEN %(inline)s::int IS NULL OR octet_length(n.payload) <= %(inline)s::int THEN n.payload END,
        n.priority, n.rank, n.retry_count, n.max_retries, n.crashes, extract(epoch FROM n.created_at)::float8,
-       n.tags, n.ordering_key, n.losses
+       n.tags, n.ordering_key, n.losses, n.headers
   FROM numbered n
  WHERE (n.id IN (SELECT id FROM leased)) IS TRUE
  ORDER BY n.rank

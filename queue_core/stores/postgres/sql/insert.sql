@@ -3,15 +3,16 @@
 -- their names any more (a failover has lost them) become NULL where the jobs are counted, once a queue and type: the table
 -- refuses that, and nothing is written. Without names nothing is compared. `unnest` yields its rows in the order of the arrays.
 WITH written AS (
-    INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, max_retries)
+    INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, max_retries, headers)
     SELECT id, queue_id, CASE WHEN due <= now() THEN (127 - priority)::bigint << 45 | seq END, seq, priority,
            CASE WHEN due <= now() THEN 'queued'::{schema}.job_status ELSE 'scheduled' END,
-           due, type, payload, tag_list::text[], max_retries
+           due, type, payload, tag_list::text[], max_retries, headers
       FROM (SELECT i.*, nextval('{schema}.job_seq') AS seq,
                    greatest(now(), coalesce(to_timestamp(i.run_at), now() + make_interval(secs => i.delay))) AS due
               FROM unnest(%(id)s::uuid[], %(queue_id)s::int[], %(type)s::text[], %(payload)s::text[], %(priority)s::smallint[],
-                          %(delay)s::float8[], %(run_at)s::float8[], %(max_retries)s::int[], %(tags)s::text[])
-                   AS i (id, queue_id, type, payload, priority, delay, run_at, max_retries, tag_list)
+                          %(delay)s::float8[], %(run_at)s::float8[], %(max_retries)s::int[], %(tags)s::text[],
+                          %(headers)s::text[])
+                   AS i (id, queue_id, type, payload, priority, delay, run_at, max_retries, tag_list, headers)
            ) n
         ON CONFLICT (id) DO NOTHING
     RETURNING id, rank, run_at, queue_id, type
@@ -31,20 +32,21 @@ SELECT id::text, rank, extract(epoch FROM run_at)::float8 FROM written
 -- unfinished already is left alone. Of numbers of queues, and of the order, see insert/jobs.
 WITH written AS (
     INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, max_retries, ordering_key,
-                      unique_key, unique_seconds, aged_rank)
+                      unique_key, unique_seconds, aged_rank, headers)
     SELECT id, queue_id,
            CASE WHEN due <= now() AND ordering_key IS NULL THEN coalesce(aged_rank, (127 - priority)::bigint << 45 | seq) END,
            seq, priority, CASE WHEN due <= now() THEN 'queued'::{schema}.job_status ELSE 'scheduled' END,
-           due, type, payload, tag_list::text[], max_retries, ordering_key, unique_key, unique_seconds, aged_rank
+           due, type, payload, tag_list::text[], max_retries, ordering_key, unique_key, unique_seconds, aged_rank,
+           headers
       FROM (SELECT i.*, t.due, nextval('{schema}.job_seq') AS seq,
                    {schema}.aged_rank(i.priority, CASE WHEN t.due <= now() THEN i.arrival_us ELSE (extract(epoch FROM t.due) * 1000000)::bigint END,
                              i.aging_us) AS aged_rank
               FROM unnest(%(id)s::uuid[], %(queue_id)s::int[], %(type)s::text[], %(payload)s::text[], %(priority)s::smallint[],
                           %(delay)s::float8[], %(run_at)s::float8[], %(max_retries)s::int[], %(tags)s::text[],
                           %(ordering_key)s::text[], %(unique_key)s::text[], %(unique_seconds)s::float8[],
-                          %(arrival_us)s::bigint[], %(aging_us)s::bigint[])
+                          %(arrival_us)s::bigint[], %(aging_us)s::bigint[], %(headers)s::text[])
                    AS i (id, queue_id, type, payload, priority, delay, run_at, max_retries, tag_list, ordering_key, unique_key,
-                         unique_seconds, arrival_us, aging_us)
+                         unique_seconds, arrival_us, aging_us, headers)
              CROSS JOIN LATERAL (SELECT greatest(now(), coalesce(to_timestamp(i.run_at), now() + make_interval(secs => i.delay))) AS due) t
            ) n
         ON CONFLICT (id) DO NOTHING

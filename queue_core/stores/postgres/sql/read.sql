@@ -67,7 +67,7 @@ SELECT * FROM ({views}) AS page ORDER BY {order} LIMIT %(limit)s
 -- name: page_view
 -- The part of a page from one view: first which jobs, by narrow rows, then what is shown of them. Long texts stay
 -- behind, for a page is bounded in bytes, too.
-(SELECT v.id, v.queue, v.type, v.status::text AS status, v.priority, left(v.payload, %(room)s) AS payload, v.tags,
+(SELECT v.id, v.queue, v.type, v.status::text AS status, v.priority, left(v.payload, %(room)s) AS payload, v.tags, v.headers,
         v.retry_count, v.max_retries, v.crashes, v.losses, v.token, v.run_at, v.created_at, v.started_at, v.finished_at, v.updated_at,
         v.error, left(v.result, %(room)s) AS result, v.signature, v.kind, v.progress, v.message, v.worker, v.expires_at,
         v.cancel, v.trashed_at, v.ordering_key, v.unique_key, NULL::text AS traceback
@@ -190,7 +190,7 @@ SELECT id, host, pid, version, queues, types, concurrency, busy, quiet, started_
 
 -- name: job
 -- One job with everything known about it, wherever it is; the newest should an id have been used again.
-SELECT v.id, v.queue, v.type, v.status::text AS status, v.priority, v.payload, v.tags,
+SELECT v.id, v.queue, v.type, v.status::text AS status, v.priority, v.payload, v.tags, v.headers,
        v.retry_count, v.max_retries, v.crashes, v.losses, v.token, v.run_at, v.created_at, v.started_at, v.finished_at, v.updated_at,
        v.error, v.result, v.signature, v.kind, v.progress, v.message, v.worker, v.expires_at, v.cancel, v.trashed_at,
        v.ordering_key, v.unique_key,

@@ -26,10 +26,10 @@ WITH input AS MATERIALIZED (
 ), freed AS (
     DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM removed))
 ), archived AS (
-    INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
+    INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, headers, retry_count, crashes, losses,
                              max_retries, last_token, error, result, worker, created_at, started_at, ordering_key,
                              unique_key, unique_seconds)
-    SELECT id, queue_id, seq, priority, outcome::{schema}.job_status, run_at, type, payload, tags, retry_count, crashes, losses,
+    SELECT id, queue_id, seq, priority, outcome::{schema}.job_status, run_at, type, payload, tags, headers, retry_count, crashes, losses,
            max_retries, token, error, result, worker, created_at, started_at, ordering_key, unique_key, unique_seconds
       FROM removed
 ), measured AS (
@@ -74,7 +74,7 @@ WITH input AS MATERIALIZED (
      WHERE id = ANY (ARRAY(SELECT id FROM held)) AND last_token = ANY (ARRAY(SELECT DISTINCT last_token FROM held))
     RETURNING id
 ), changed AS MATERIALIZED (
-    SELECT id, queue_id, type, priority, payload, tags, crashes, losses + (kind IS NOT NULL AND kind = 'lost')::int AS losses,
+    SELECT id, queue_id, type, priority, payload, tags, headers, crashes, losses + (kind IS NOT NULL AND kind = 'lost')::int AS losses,
            max_retries, created_at, token, retry, run_us, kind, exception,
            message, traceback, signature, title, worker, started_at,
            coalesce(new_seq, seq) AS seq,
@@ -92,9 +92,9 @@ WITH input AS MATERIALIZED (
       FROM held
      WHERE (id IN (SELECT id FROM deleted)) IS TRUE
 ), requeued AS (
-    INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
+    INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, headers, retry_count, crashes, losses,
                       max_retries, last_token, error, created_at, ordering_key, admitted, unique_key, unique_seconds, aged_rank)
-    SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses, max_retries, token,
+    SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, headers, retry_count, crashes, losses, max_retries, token,
            error, created_at, ordering_key, admitted, unique_key, unique_seconds, aged_rank
       FROM changed
 ), freed AS (
@@ -150,10 +150,10 @@ WITH input AS MATERIALIZED (
 ), freed AS (
     DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM removed))
 ), buried AS (
-    INSERT INTO {schema}.jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, losses, max_retries,
+    INSERT INTO {schema}.jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, headers, retry_count, crashes, losses, max_retries,
                            last_token, error, signature, kind, progress, message, worker, created_at, started_at,
                            ordering_key, admitted, unique_key, unique_seconds)
-    SELECT id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes + (kind = 'poison')::int,
+    SELECT id, queue_id, seq, priority, run_at, type, payload, tags, headers, retry_count, crashes + (kind = 'poison')::int,
            losses + (kind = 'lost')::int, max_retries, token, summary, signature, kind, progress, message, worker, created_at, started_at,
            ordering_key, admitted AND queue_id = ANY (ARRAY(SELECT id FROM {schema}.queues WHERE name = ANY (%(blocking)s::text[]))),
            unique_key, unique_seconds
@@ -210,15 +210,15 @@ WITH expired AS MATERIALIZED (
 ), deleted AS (
     DELETE FROM {schema}.jobs WHERE id = ANY (ARRAY(SELECT id FROM ended)) RETURNING id
 ), requeued AS MATERIALIZED (
-    SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses + started::int AS losses,
+    SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, headers, retry_count, crashes, losses + started::int AS losses,
            max_retries, created_at, token, worker, started_at, started, ordering_key, admitted, unique_key, unique_seconds, aged_rank,
            CASE WHEN started THEN %(exception)s || ': ' || %(loss_text)s || ' (last: ' || worker || ')' ELSE error END AS error
       FROM ended
      WHERE fate = 'requeued' AND (id IN (SELECT id FROM deleted)) IS TRUE
 ), written AS (
-    INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
+    INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, headers, retry_count, crashes, losses,
                       max_retries, last_token, error, created_at, ordering_key, admitted, unique_key, unique_seconds, aged_rank)
-    SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses, max_retries,
+    SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, headers, retry_count, crashes, losses, max_retries,
            token, error, created_at, ordering_key, admitted, unique_key, unique_seconds, aged_rank
       FROM requeued
 ), capacity AS (
@@ -232,18 +232,18 @@ WITH expired AS MATERIALIZED (
 ), removed AS (
     SELECT * FROM ended WHERE fate = 'lost'
 ), archived AS (
-    INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
+    INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, headers, retry_count, crashes, losses,
                              max_retries, last_token, error, worker, created_at, started_at, ordering_key, unique_key,
                              unique_seconds)
-    SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, retry_count, crashes, losses + started::int, max_retries,
+    SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, headers, retry_count, crashes, losses + started::int, max_retries,
            token, CASE WHEN started THEN %(exception)s || ': ' || %(loss_text)s || ' (last: ' || worker || ')' ELSE error END, worker,
            created_at, started_at, ordering_key, unique_key, unique_seconds
       FROM stopped
 ), buried AS (
-    INSERT INTO {schema}.jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, losses, max_retries,
+    INSERT INTO {schema}.jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, headers, retry_count, crashes, losses, max_retries,
                            last_token, error, signature, kind, progress, message, worker, created_at, started_at,
                            ordering_key, admitted, unique_key, unique_seconds)
-    SELECT id, queue_id, seq, priority, run_at, type, payload, tags, retry_count, crashes, losses + 1, max_retries,
+    SELECT id, queue_id, seq, priority, run_at, type, payload, tags, headers, retry_count, crashes, losses + 1, max_retries,
            token, %(exception)s || ': ' || %(lost_text)s || ' (last: ' || worker || ')', %(lost_signature)s, 'lost', progress, message, worker,
            created_at, started_at, ordering_key,
            admitted AND queue_id = ANY (ARRAY(SELECT id FROM {schema}.queues WHERE name = ANY (%(blocking)s::text[]))), unique_key, unique_seconds
@@ -312,10 +312,10 @@ WITH input AS MATERIALIZED (
 ), freed AS (
     DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM removed))
 ), archived AS (
-    INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, retry_count, crashes, losses,
+    INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, headers, retry_count, crashes, losses,
                              max_retries, last_token, error, worker, created_at, started_at, ordering_key, unique_key,
                              unique_seconds)
-    SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, retry_count, crashes,
+    SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, headers, retry_count, crashes,
            losses + (kind IS NOT NULL AND kind = 'lost')::int, max_retries, token,
            coalesce(summary, error), worker, created_at, started_at, ordering_key, unique_key, unique_seconds
       FROM removed

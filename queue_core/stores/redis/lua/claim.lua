@@ -17,7 +17,7 @@ return order and order ~= '-' and order or ''
 --       6..8 of a queue with limits: jobs running at a time, starts a second, starts that may be saved up (or empty),
 --       9 number of types, '*' for every type, then these types, then the ids
 -- Returns for each claimed job a list: position among the ids, token, type, payload, priority, rank, retry_count,
---   max_retries, crashes, created_at, tags, ordering_key, losses. Asked again under the same name, it gives the same jobs once more.
+--   max_retries, crashes, created_at, tags, ordering_key, losses, headers. Asked again under the same name, it gives the same jobs once more.
 -- A token: microseconds (16 digits), which grow from claim to claim whatever the clock does, and the server's run (3
 -- digits): what a failover lost is not given out a second time.
 -- with: clock
@@ -37,7 +37,7 @@ local found, answers, gone, seen, before, sorted, size = {}, {}, {}, {}, 0, true
 for i = 1, #KEYS - 10 do
   local key, id = KEYS[10 + i], ARGV[first + i]
   local job = redis.pcall('HMGET', key, 'status', 'type', 'payload', 'priority', 'rank', 'retry_count', 'max_retries',
-    'crashes', 'created_at', 'tags', 'ordering_key', 'losses', 'token', 'claim')
+    'crashes', 'created_at', 'tags', 'ordering_key', 'losses', 'headers', 'token', 'claim')
   if not job[1] then
     gone[#gone + 1] = id
   elseif not seen[id] and (every or wanted[job[2]]) then
@@ -46,8 +46,8 @@ for i = 1, #KEYS - 10 do
       local rank = number(job[5])
       found[#found + 1] = {i, key, id, job, rank}
       before, sorted, size = rank, sorted and before < rank, size + #(job[3] or '')
-    elseif job[1] == 'running' and job[14] == name then
-      answers[#answers + 1] = {i, job[13], unpack(job, 2, 12)}
+    elseif job[1] == 'running' and job[15] == name then
+      answers[#answers + 1] = {i, job[14], unpack(job, 2, 13)}
     end
   end
   if size >= 8388608 then break end -- 8 MB of payloads (queue_core.runtime.LARGEST), of ids in the order of their ranks
@@ -65,7 +65,7 @@ local expiry = digits(now + lease)
 local ids, leases, changed = {}, {}, {}
 for place = 1, math.min(most, #found) do
   local i, key, id, job = unpack(found[place])
-  last = math.max(last, number(string.sub(job[13] or '0', 1, 16))) + 1
+  last = math.max(last, number(string.sub(job[14] or '0', 1, 16))) + 1
   local token = digits(last) .. epoch
   redis.call('HSET', key, 'status', 'running', 'updated_at', stamp, 'started_at', stamp, 'lease_expires_at', expiry,
     'worker', worker, 'token', token, 'claim', name)
@@ -76,7 +76,7 @@ for place = 1, math.min(most, #found) do
   leases[2 * place - 1], leases[2 * place] = expiry, id
   changed[2 * place - 1], changed[2 * place] = stamp, id
   add_waiting('q', job[2], number(job[4]), -1)
-  answers[#answers + 1] = {i, token, unpack(job, 2, 12)}
+  answers[#answers + 1] = {i, token, unpack(job, 2, 13)}
 end
 if #ids > 0 then
   redis.call('ZREM', KEYS[2], unpack(ids))

@@ -4,7 +4,7 @@
 --       12 unique, 13 unique_expires, 14 arrival, 15 capacity_answer, then for each job its hash and the set of its type
 -- ARGV: 1 aging in us (or 0), 2 jobs of an ordering key at a time, 3 what `check_capacity` leaves in `capacity_answer` (empty: there are no limits),
 --       then for each job id, type, payload, priority, max_retries, tags (JSON or empty), delay in us, run_at in us (or
---       empty), its keys (empty: none; else JSON: ordering key, unique key, us for which it is unique; false for none)
+--       empty), its keys (empty: none; else JSON: ordering key, unique key, us for which it is unique; false for none), headers (JSON or empty)
 -- Returns the order of arrival before these jobs (0: the queue is new), then for each job "k" (known before) with the id of
 --   the one that holds its unique key, "r<rank>" (ready), "d<us>" (due then) or "w" (waits for its ordering key); or, having
 --   changed nothing, "full" where `check_capacity` has refused them, "ask" where that has to be called.
@@ -23,7 +23,7 @@ local jobs, aging = (#KEYS - 15) / 2, tonumber(ARGV[1])
 local sequence = redis.call('INCRBY', KEYS[4], jobs) - jobs
 local ready, due, changed, of_type, answers = {}, {}, {}, {}, {sequence}
 for i = 1, jobs do
-  local key, type_key, a = KEYS[14 + 2 * i], KEYS[15 + 2 * i], 3 + 9 * (i - 1)
+  local key, type_key, a = KEYS[14 + 2 * i], KEYS[15 + 2 * i], 3 + 10 * (i - 1)
   local id, type, priority, order, unique, unique_us = ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 4])
   if ARGV[a + 9] ~= '' then
     order, unique, unique_us = unpack(cjson.decode(ARGV[a + 9]))
@@ -43,6 +43,9 @@ for i = 1, jobs do
       ARGV[a + 5], 'rank', rank, 'created_at', stamp, 'updated_at', stamp, 'run_at', due_at)
     if ARGV[a + 6] ~= '' then
       redis.call('HSET', key, 'tags', ARGV[a + 6])
+    end
+    if ARGV[a + 10] ~= '' then
+      redis.call('HSET', key, 'headers', ARGV[a + 10])
     end
     if unique then
       take(KEYS[12], KEYS[13], KEYS[3], unique, id, key, unique_us)

@@ -78,7 +78,7 @@ SELECT j.id, j.token FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value WHE
 -- name: by_ids
 -- Those of the nominated jobs that are ready in this queue, by rank.
 SELECT j.number, j.id, j.type, p.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
-       j.token, j.last_outcome, j.ordering_key, j.losses
+       j.token, j.last_outcome, j.ordering_key, j.losses, p.headers
   FROM json_each(:ids) i CROSS JOIN jobs j ON j.id = i.value CROSS JOIN payloads p ON p.number = j.number
  WHERE j.queue_id = :queue_id AND j.rank IS NOT NULL AND (:types IS NULL OR j.type IN (SELECT value FROM json_each(:types)))
  ORDER BY j.rank
@@ -87,7 +87,7 @@ SELECT j.number, j.id, j.type, p.payload, j.priority, j.rank, j.retry_count, j.m
 -- name: by_rank
 -- The ready jobs of one type of best rank, with everything a worker needs.
 SELECT j.number, j.id, j.type, p.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
-       j.token, j.last_outcome, j.ordering_key, j.losses
+       j.token, j.last_outcome, j.ordering_key, j.losses, p.headers
   FROM jobs j INDEXED BY jobs_ready CROSS JOIN payloads p ON p.number = j.number
  WHERE j.queue_id = :queue_id AND j.type = :type AND j.rank IS NOT NULL
  ORDER BY j.rank
@@ -96,7 +96,7 @@ SELECT j.number, j.id, j.type, p.payload, j.priority, j.rank, j.retry_count, j.m
 -- name: by_numbers
 -- Jobs by their numbers, with everything a worker needs, in the order of the numbers given.
 SELECT j.number, j.id, j.type, p.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
-       j.token, j.last_outcome, j.ordering_key, j.losses
+       j.token, j.last_outcome, j.ordering_key, j.losses, p.headers
   FROM json_each(?) i CROSS JOIN jobs j ON j.number = i.value CROSS JOIN payloads p ON p.number = j.number
 
 -- name: ready_types

@@ -1,6 +1,6 @@
 -- name: payloads
--- Write a job's payload.
-INSERT INTO payloads (number, payload) VALUES (?, ?)
+-- Write a job's payload and headers.
+INSERT INTO payloads (number, payload, headers) VALUES (?, ?, ?)
 
 -- name: queue
 -- Create a queue.

@@ -69,7 +69,7 @@ SELECT count(*) FROM jobs INDEXED BY jobs_aged WHERE queue_id = ? AND type = ? A
 SELECT j.number, j.id, q.name AS queue, j.type, j.state, j.priority, substr(p.payload, 1, :room) AS payload, j.tags,
        j.retry_count, j.max_retries, j.crashes, j.losses, j.token, j.run_at, j.created_at, j.started_at, j.finished_at, j.updated_at,
        j.error, substr(j.result, 1, :room) AS result, j.signature, j.kind, j.progress, j.message, j.worker, j.expires_at,
-       j.cancel, j.trashed_at, j.ordering_key, j.unique_key, NULL AS traceback
+       j.cancel, j.trashed_at, j.ordering_key, j.unique_key, p.headers, NULL AS traceback
   FROM jobs j {index} CROSS JOIN queues q ON q.number = j.queue_id CROSS JOIN payloads p ON p.number = j.number
  WHERE {state}
    AND {conditions}
@@ -100,7 +100,7 @@ SELECT j.id, a.token, a.number, a.kind, a.exception, a.message, a.traceback, a.s
 -- One job with everything known about it.
 SELECT j.id, q.name AS queue, j.type, j.state, j.priority, p.payload, j.tags, j.retry_count, j.max_retries, j.crashes, j.losses, j.token,
        j.run_at, j.created_at, j.started_at, j.finished_at, j.updated_at, j.error, j.result, j.signature, j.kind, j.progress,
-       j.message, j.worker, j.expires_at, j.cancel, j.trashed_at, j.ordering_key, j.unique_key,
+       j.message, j.worker, j.expires_at, j.cancel, j.trashed_at, j.ordering_key, j.unique_key, p.headers,
        (SELECT a.traceback FROM job_attempts a WHERE a.job = j.number ORDER BY a.token DESC LIMIT 1) AS traceback
   FROM jobs j CROSS JOIN queues q ON q.number = j.queue_id CROSS JOIN payloads p ON p.number = j.number
  WHERE j.id = ?
