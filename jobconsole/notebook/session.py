@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -133,7 +132,6 @@ class NotebookConsole(Drawing):
         except BaseException:
             self.close()
             raise
-        atexit.register(self.close)
 
     def __enter__(self) -> Self:
         return self
@@ -149,7 +147,6 @@ class NotebookConsole(Drawing):
     def close(self) -> None:
         """Disconnect; a second time is safe."""
         self.connection.close()
-        atexit.unregister(self.close)
 
     def blocks(self) -> Iterator[Block]:
         """Yield where the jobs are."""
