@@ -95,7 +95,7 @@ def _database(settings: JobsSettings) -> str:
 
 
 def _postgres_redis(settings: JobsSettings) -> Backend:
-    from queue_core.delivery.redis_dispatcher import RedisDispatcher
+    from queue_core.delivery.cluster_dispatcher import make_dispatcher
     from queue_core.delivery.redis_events import RedisEventBus
     from queue_core.redis.client import make_pipelined
     from queue_core.stores.postgres.operations import PostgresOperations
@@ -108,7 +108,7 @@ def _postgres_redis(settings: JobsSettings) -> Backend:
     circuit = Circuit("redis")
     store = PostgresStore(settings.postgres, settings.retention, rules)
     pipelined = make_pipelined(settings.redis)
-    dispatcher = RedisDispatcher(settings.redis, circuit, pipelined)
+    dispatcher = make_dispatcher(settings.redis, circuit, pipelined)
     return Backend(
         store,
         PostgresInspector(settings.postgres, rules),
@@ -145,7 +145,7 @@ def _postgres(settings: JobsSettings) -> Backend:
 
 
 def _redis(settings: JobsSettings) -> Backend:
-    from queue_core.delivery.redis_dispatcher import RedisDispatcher
+    from queue_core.delivery.cluster_dispatcher import make_dispatcher
     from queue_core.delivery.redis_events import RedisEventBus
     from queue_core.redis.client import make_pipelined
     from queue_core.stores.redis.operations import RedisOperations
@@ -159,7 +159,7 @@ def _redis(settings: JobsSettings) -> Backend:
     return Backend(
         RedisStore(settings.redis, settings.retention, rules),
         RedisInspector(settings.redis, rules),
-        RedisDispatcher(settings.redis, circuit, pipelined, ready="offered"),
+        make_dispatcher(settings.redis, circuit, pipelined, ready="offered"),
         RedisEventBus(settings.redis, circuit, pipelined, rules),
         RedisSchedules(settings.redis, rules),
         RedisOperations(settings.redis, rules),

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from jobconsole.embedded.servers import EmbeddedServers
 from tests.emptying import emptied, shared_by_tests
 from tests.order import spread
 from tests.parts import mark_parts
+from tests.redis_topology.rig import Cluster, started
 from tests.servers import (
     SessionServers,
     chosen_source,
@@ -44,6 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--postgres-bin", type=Path, metavar="FOLDER", help="start the PostgreSQL whose programs are there"
     )
+    parser.addoption("--redis-cluster", action="store_true", help="run on a Redis Cluster in place of one server")
     parser.addoption("--redis-bin", type=Path, metavar="FILE", help="start this Redis-protocol server")
 
 
@@ -112,7 +115,10 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def servers(pytestconfig: pytest.Config) -> Iterator[SessionServers]:
     """The two servers of this session; a test must not stop them."""
-    with session_servers(chosen_source(pytestconfig)) as running:
+    with session_servers(chosen_source(pytestconfig)) as found, ExitStack() as stack:
+        running = found
+        if pytestconfig.getoption("--redis-cluster"):
+            running = replace(running, redis_url=stack.enter_context(started(Cluster)).url)
         yield running
 
 

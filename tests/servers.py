@@ -10,13 +10,13 @@ from typing import Any, cast
 
 import psycopg
 import pytest
-import redis
 from psycopg import sql
 
 from jobconsole.embedded import servers
 from jobconsole.embedded.binaries import POSTGRES_VARIABLE, REDIS_VARIABLE, Source
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.stores.postgres.migrate import migrate
+from tests.redis_topology.clients import plain_client
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def fresh_prefix(redis_url: str) -> Iterator[str]:
     """Answer a prefix that nobody uses, and remove all its keys at the end."""
     prefix = f"{random_name('t')}:"
     yield prefix
-    with redis.Redis.from_url(redis_url, socket_timeout=10) as client:
+    with plain_client(redis_url) as client:
         keys: list[Any] = list(client.scan_iter(f"{prefix}*", count=1000))
         for start in range(0, len(keys), 1000):
             client.unlink(*keys[start : start + 1000])

@@ -92,13 +92,24 @@ def _cluster(facts: Facts) -> Check:
     if cluster is None:
         return Check("redis cluster", "ok", "none")
     text = f"state {cluster['state']}, {exact(cluster['slots'])} of {exact(SLOTS)} slots served"
+    # Without it, the address names one server alone.
+    whole = "alone" in cluster
     if cluster["state"] != "ok" or cluster["slots"] < SLOTS:
-        advice = "assign every slot to this server (redis-cli --cluster fix), or turn cluster-enabled off"
+        where = "a server" if whole else "this server"
+        advice = f"assign every slot to {where} (redis-cli --cluster fix), or turn cluster-enabled off"
         return Check("redis cluster", "fail", text, advice)
-    if cluster["servers"] > 1:
-        advice = "use a server that holds all slots: keys that another one holds are refused here"
+    if not whole and cluster["servers"] > 1:
+        advice = "name it by redis+cluster://, or use a server that holds all slots: keys of another are refused here"
         return Check("redis cluster", "fail", f"{text} by {cluster['servers']} servers", advice)
-    return Check("redis cluster", "ok", text)
+    if not whole:
+        return Check("redis cluster", "ok", text)
+    text = f"{text} by {plural(cluster['servers'], 'master')}"
+    if cluster["away"]:
+        return Check("redis cluster", "fail", f"{text}, {cluster['away']} of them away", "look at the servers")
+    if cluster["alone"]:
+        advice = "give every master a replica: when it is lost, its queues wait until it is back"
+        return Check("redis cluster", "warn", f"{text}, {cluster['alone']} of them without a replica", advice)
+    return Check("redis cluster", "ok", f"{text} with replicas")
 
 
 def _sentinel(found: Facts) -> Check:

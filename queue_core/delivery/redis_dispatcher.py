@@ -14,7 +14,8 @@ from queue_core.delivery.pairing import PairingRecord
 from queue_core.model.job import Ready
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import Nomination
-from queue_core.redis.client import keys_of, make_client, place_of, server_facts, within
+from queue_core.redis.client import keys_of, make_client, place_of, within
+from queue_core.redis.facts import server_facts
 from queue_core.redis.keys import Keys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
@@ -70,7 +71,7 @@ class Wholeness:
 
     async def mark_current(self, queue: str) -> None:
         """Declare a ready set whole."""
-        await self._client.set(self._keys.of(queue, "generation"), await self._new_marker())
+        await self._client.set(self._keys.of(queue, "generation"), await self._new_marker(queue))
         self._whole_at.pop(queue, None)
         self._whole_at[queue] = time.monotonic()
 
@@ -89,7 +90,11 @@ class Wholeness:
             self._whole_at.clear()
         return run
 
-    async def _new_marker(self) -> str:
+    def _run_of(self, queue: str, run: str) -> str:
+        """Return the run id of the server of a queue."""
+        return run
+
+    async def _new_marker(self, queue: str) -> str:
         information = await self._client.info("server")
         return f"{information['run_id']}:{secrets.token_hex(4)}"
 
@@ -111,7 +116,7 @@ class Wholeness:
             if isinstance(number, str) and not number.isdigit():
                 strangers.append("event_seq")
             await self._remove(queue, strangers)
-            of_this_run = isinstance(marker, str) and marker.partition(":")[0] == run
+            of_this_run = isinstance(marker, str) and marker.partition(":")[0] == self._run_of(queue, run)
             found.append(of_this_run and self._ready not in strangers)
         return found
 
@@ -136,7 +141,8 @@ def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
         yield items[start : start + CHUNK]
 
 
-def _as_it_came(response: Any, **kwargs: Any) -> Any:
+def as_it_came(response: Any, **kwargs: Any) -> Any:
+    """Return an answer as the driver read it."""
     return response
 
 
@@ -158,10 +164,13 @@ class RedisDispatcher:
         # Blocking pops wait on their own connections, which never hold up a short command.
         self._blocking = make_client(settings, held=True)
         # Scores are not read here: turning each of them from one form into another takes the library 1 µs.
-        self._blocking.set_response_callback("BZMPOP", _as_it_came)
+        self._blocking.set_response_callback("BZMPOP", as_it_came)
         self._pipelined = pipelined
         self._scripts = Scripts(self._client, "queue_core.delivery.redis", pipelined)
-        self._wholeness = Wholeness(self._client, self._keys, ready)
+        self._wholeness = self._make_wholeness()
+
+    def _make_wholeness(self) -> Wholeness:
+        return Wholeness(self._client, self._keys, self._ready)
 
     async def offer(self, ready: Sequence[Ready]) -> None:
         """Make these jobs known and wake as many waiting workers; offering again is harmless."""

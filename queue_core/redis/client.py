@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -15,7 +14,7 @@ from redis.asyncio import Connection, Redis, SSLConnection, UnixDomainSocketConn
 from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool, ConnectionPool, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 from redis.retry import Retry as BlockingRetry
 
 from queue_core.errors import ConfigurationError
@@ -24,10 +23,10 @@ from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.redis.cluster import ClusterClient, ClusterPipelined
 from queue_core.redis.failover import Finder, Following, Host, Sentinels
-from queue_core.redis.keys import Keys
+from queue_core.redis.keys import ClusterKeys, Keys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.threads import ThreadClient
-from queue_core.redis.topology import Topology
+from queue_core.redis.topology import topology_of
 from queue_core.runtime import Circuit
 
 CONNECTIONS = 64
@@ -125,7 +124,7 @@ def make_client(settings: RedisSettings, held: bool = False) -> Redis:
         if address.kind == "sentinel":
             _follow(pool, Sentinels(*parts))
         elif address.kind == "cluster":
-            _follow(pool, topology := Topology(*parts))
+            _follow(pool, topology := topology_of(*parts))
             return ClusterClient(topology, pool, lambda host: _node_client(pool, kind, host))
         # Connects to nothing, and looks at each parameter: the pool would do so at the first command.
         pool.connection_class(**pool.connection_kwargs)
@@ -196,7 +195,10 @@ def address_of(settings: RedisSettings) -> RedisAddress:
 def keys_of(settings: RedisSettings) -> Keys:
     """Return the keys under the prefix of the settings, and the channels of their database."""
     with _understood():
-        return Keys(settings.prefix, int(parse_url(address_of(settings).url).get("db", 0)))
+        address = address_of(settings)
+        if address.kind == "cluster":
+            return ClusterKeys(settings.prefix)
+        return Keys(settings.prefix, int(parse_url(address.url).get("db", 0)))
 
 
 def place_of(settings: RedisSettings) -> str:
@@ -265,57 +267,3 @@ async def within(seconds: float | None, circuit: Circuit | None = None) -> Async
         raise DispatchUnavailable(reason) from error
     if circuit is not None:
         circuit.worked()
-
-
-_NAMES = {
-    "version": "valkey_version",
-    "redis_version": "redis_version",
-    "aof_enabled": "aof_enabled",
-    "aof_last_write_status": "aof_last_write_status",
-    "maxmemory": "maxmemory",
-    "maxmemory_policy": "maxmemory_policy",
-    "used_memory": "used_memory",
-    "role": "role",
-    "evicted_keys": "evicted_keys",
-    "connected_clients": "connected_clients",
-    "rdb_last_bgsave_status": "rdb_last_bgsave_status",
-}
-
-
-async def server_facts(client: Redis) -> dict[str, Any]:
-    """Return what a server reports about itself; what it does not report is None.
-
-    `clock_skew` in seconds, its minus ours; `cluster`: None, or the state, the slots that are served by any node, and
-    the number of servers that serve some; `sentinel`: None, or what Sentinels find; tcp_keepalive in seconds;
-    appendfsync.
-    """
-    information: Mapping[str, Any] = await client.info("everything")
-    seconds, microseconds = await client.time()
-    skew = seconds + microseconds / 1e6 - time.time()
-    keepalive = await _setting(client, "tcp-keepalive")
-    finder = client.connection_pool.connection_kwargs.get("finder")
-    return {fact: information.get(name) for fact, name in _NAMES.items()} | {
-        "clock_skew": skew,
-        "tcp_keepalive": None if keepalive is None else int(keepalive),
-        "appendfsync": await _setting(client, "appendfsync"),
-        "cluster": await _cluster(client) if information.get("cluster_enabled") else None,
-        "sentinel": await finder.facts() if isinstance(finder, Sentinels) else None,
-    }
-
-
-async def _setting(client: Redis, name: str) -> str | None:
-    try:
-        found: dict[Any, Any] = await client.config_get(name)
-    except ResponseError:
-        # Where a provider runs it, this is often forbidden.
-        return None
-    return found.get(name)
-
-
-async def _cluster(client: Redis) -> dict[str, Any]:
-    info: Mapping[str, Any] = await client.execute_command("CLUSTER INFO")  # type: ignore[no-untyped-call]
-    return {
-        "state": str(info.get("cluster_state")),
-        "slots": int(info.get("cluster_slots_ok", 0)),
-        "servers": int(info.get("cluster_size", 0)),
-    }

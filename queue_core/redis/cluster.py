@@ -42,6 +42,8 @@ class ClusterClient(Redis):
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """Send one command to the node of its key; a script is loaded on all of them."""
         if args[0] == "SCRIPT LOAD":
+            # A node that has just become a master is the one that lacks it.
+            self.topology.doubtful = True
             nodes = (await self.masters()).values()
             loads = (node.execute_command(*args, **options) for node in nodes)  # type: ignore[no-untyped-call]
             return (await asyncio.gather(*loads))[0]

@@ -15,11 +15,16 @@ P is `<prefix>{<queue>}:`. Delivery, in both modes that use Redis (the ready set
 | `<prefix>identity:other_redis` | string | the address of another Redis that processes of that database use; expires |
 | `P event_seq` | string | number of the last message of events |
 | `P waiters` | ZSET id → ms | jobs whose end is waited for; expires |
+| `P sleepers` | string | on a cluster: workers wait for messages of this queue's offers; expires |
+| `<prefix>wakeups` | channel | on a cluster: the queue of each such offer |
 | `<prefix>events` | channel | lifecycle events (queue_core.model.events) |
 | `<prefix>progress` | channel | progress alone |
 | `P job:<id>:done` | channel | a message when the job has finished; its end, where its queue publishes results |
 
 Channels do not belong to a database of the server as keys do: in database n > 0 their names end in `@n`.
+On a cluster what has `operation` in its name begins with `<prefix>{:operations:}`, identities begin with
+`<prefix>{:identity:}`, and P without a queue is
+`<prefix>{:none:}:`.
 
 The store of mode `redis`; all its times are microseconds since the epoch by the server's clock, below 2^53. Where a job
 has gone to another queue, its key keeps only a field `moved`, for a day:
@@ -149,3 +154,31 @@ class Keys:
     def queue_of(self, key: str, name: str) -> str:
         """Return the queue of a key that `of` made."""
         return key[len(self._prefix) + 1 : -len(name) - 2]
+
+
+class ClusterKeys(Keys):
+    """The same on a cluster, where scripts name keys of one slot alone.
+
+    What belongs to operations is in one slot, and so is what is kept of the pairing, and what belongs to no queue.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__(prefix)
+        self._tagged = f"{prefix}{{:operations:}}"
+        self.wakeups = f"{prefix}wakeups"
+        self.operations = f"{self._tagged}operations"
+        pairing = f"{prefix}{{:identity:}}"
+        self.identity, self.confirmed = f"{pairing}identity", f"{pairing}confirmed"
+        self.other_database, self.other_redis = f"{pairing}other_database", f"{pairing}other_redis"
+
+    def of(self, queue: str, name: str) -> str:
+        """Return the key of this name of a queue; empty braces would be no hash tag."""
+        return super().of(queue or ":none:", name)
+
+    def operation(self, number: int, name: str = "") -> str:
+        """Return the key of an operation, or of what belongs to it under this name."""
+        return f"{self._tagged}operation:{number}:{name}" if name else f"{self._tagged}operation:{number}"
+
+    def operations_of(self, ids: Iterable[str]) -> list[str]:
+        """Return the keys of the operations that have changed jobs."""
+        return [f"{self._tagged}operations_of:{job_id}" for job_id in ids]

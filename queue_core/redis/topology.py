@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import redis
 from redis.asyncio.connection import AbstractConnection
@@ -29,7 +30,7 @@ PATIENCE = 0.75
 """Part of the time limit of a call for which commands are sent again that no node takes now."""
 PAUSE_FIRST, PAUSE_MOST = 0.01, 0.2
 """Seconds between two tries, doubling."""
-REFRESH = 0.1
+REFRESH = 0.2
 """Seconds for which an answer about the slots counts as new."""
 _KEYLESS = frozenset({"CLUSTER", "CONFIG", "INFO", "PING", "PUBLISH", "SCRIPT", "TIME", "WAIT"})
 _KEY_AT = {"EVAL": 3, "EVALSHA": 3, "BZMPOP": 3, "ZMPOP": 2}
@@ -74,7 +75,10 @@ def has_to_wait(answer: Any) -> bool:
 
 
 class Topology:
-    """The nodes of a cluster and their slots, as they were last reported."""
+    """The nodes of a cluster and their slots, as they were last reported.
+
+    All clients of a process share it, in whatever event loop: what one of them learns, the others need not fail for.
+    """
 
     primary = False
 
@@ -87,11 +91,12 @@ class Topology:
         self.timeout = timeout
         self._owners: list[Host | None] = [None] * SLOTS
         self.masters: tuple[Host, ...] = ()
-        self._replicas: tuple[Host, ...] = ()
+        # of each master
+        self.replicas: dict[Host, tuple[Host, ...]] = {}
         # a node did not answer, or has answered that slots have moved
         self.doubtful = True
         self._learned_at = float("-inf")
-        self._refreshing: asyncio.Task[None] | None = None
+        self._refreshes: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = WeakKeyDictionary()
         self._away: dict[Host, float] = {}
 
     def __str__(self) -> str:
@@ -109,6 +114,10 @@ class Topology:
         known = self.masters or self._seeds
         good = [host for host in known if host not in self._away] or list(known)
         return random.choice(good)
+
+    async def owner_of(self, key: str) -> Host | None:
+        """Return the node that serves a key; None: no node does."""
+        return await self.owner(slot_of(("", key)) or 0)
 
     def absent(self, host: Host) -> str:
         """Return the beginning of a sentence about a node that cannot be connected to; others are tried first."""
@@ -133,14 +142,16 @@ class Topology:
         Raises:
             redis.ConnectionError: no node answers.
         """
-        if self._refreshing is None or self._refreshing.done():
+        loop = asyncio.get_running_loop()
+        task = self._refreshes.get(loop)
+        if task is None or task.done():
             if time.monotonic() - self._learned_at < REFRESH:
                 return
-            self._refreshing = asyncio.create_task(self._refresh())
-        await asyncio.shield(self._refreshing)
+            task = self._refreshes[loop] = asyncio.create_task(self._refresh())
+        await asyncio.shield(task)
 
     async def _refresh(self) -> None:
-        hosts = list(dict.fromkeys([*self.masters, *self._replicas, *self._seeds]))
+        hosts = list(dict.fromkeys([*self.masters, *sum(self.replicas.values(), ()), *self._seeds]))
         tasks = {asyncio.create_task(self._ask(host)): host for host in hosts}
         failures: list[BaseException] = []
         try:
@@ -164,13 +175,13 @@ class Topology:
     def _learn(self, rows: Sequence[Any], asked: Host) -> None:
         owners: list[Host | None] = [None] * SLOTS
         masters: dict[Host, None] = {}
-        replicas: dict[Host, None] = {}
+        replicas: dict[Host, tuple[Host, ...]] = {}
         for first, last, *nodes in rows:
             hosts = [(str(node[0]) if node[0] not in (None, "", "?") else asked[0], int(node[1])) for node in nodes]
             masters[hosts[0]] = None
-            replicas |= dict.fromkeys(hosts[1:])
+            replicas[hosts[0]] = tuple(hosts[1:])
             owners[int(first) : int(last) + 1] = [hosts[0]] * (int(last) + 1 - int(first))
-        self._owners, self.masters, self._replicas = owners, tuple(masters), tuple(replicas)
+        self._owners, self.masters, self.replicas = owners, tuple(masters), replicas
         self._learned_at = now = time.monotonic()
         self._away = {host: at for host, at in self._away.items() if now - at < self.timeout}
         self.doubtful = bool(self._away.keys() & masters.keys()) or not masters
@@ -188,12 +199,14 @@ class Topology:
             redis.ConnectionError: a node is away, or none serves a slot.
         """
         sending = _Sending(commands, by_slot)
-        until, pause = time.monotonic() + self.timeout * PATIENCE, PAUSE_FIRST
+        until, pause = float("inf"), PAUSE_FIRST
         while True:
             groups = await sending.groups(self)
             waits = sending.take(groups, await self._send_groups(groups, send), self)
             if not sending.left:
                 return sending.answers
+            # Not from the start: a blocking command may have waited for long before its slot went away.
+            until = min(until, time.monotonic() + self.timeout * PATIENCE)
             if time.monotonic() > until:
                 error = sending.answers[sending.left[0]]
                 text = re.sub(r"^CLUSTERDOWN ", "", str(error))
@@ -218,7 +231,11 @@ class Topology:
             except ResponseError as error:
                 # Of a transaction: nothing of it was done.
                 return [error] * len(places)
-            except (RedisError, OSError, asyncio.CancelledError):
+            except (RedisError, OSError) as error:
+                self.doubtful = True
+                place = named(host[0], str(host[1]))
+                raise redis.ConnectionError(f"the node {place} of the cluster ({self}) is away: {error}") from error
+            except asyncio.CancelledError:
                 self.doubtful = True
                 raise
 
@@ -278,3 +295,17 @@ class _Sending:
                 if target is not None or wait:
                     self.left.append(place)
         return waits
+
+
+_known: WeakValueDictionary[tuple[str, float], Topology] = WeakValueDictionary()
+
+
+def topology_of(
+    address: RedisAddress, kind: type[AbstractConnection], options: Mapping[str, Any], timeout: float
+) -> Topology:
+    """Return what is known in this process of the cluster at an address."""
+    key = (f"{address.url} {address.hosts}", timeout)
+    found = _known.get(key)
+    if found is None:
+        found = _known[key] = Topology(address, kind, options, timeout)
+    return found

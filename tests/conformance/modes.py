@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import psycopg
 import pytest
-from redis import Redis
 
 from queue_core.model.rules import Rules
 from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings, SqliteSettings
@@ -20,6 +19,7 @@ from queue_core.stores.memory.store import MemoryStore
 from queue_core.testing import FakeClock
 from tests import emptying
 from tests.conformance.world import World
+from tests.redis_topology.clients import plain_client
 
 QUERIES = Path(__file__).parent / "queries"
 
@@ -126,7 +126,7 @@ def redis(address: str | None) -> Opener:
             store._hints.forget()
             store._upkeep._agenda._next.clear()
         scripts = [(QUERIES / name).read_text(encoding="utf-8") for name in ("pass_time_jobs.lua", "pass_time.lua")]
-        with Redis.from_url(url) as client:
+        with plain_client(url) as client:
             for script in scripts:
                 client.eval(script, *_keys(client, prefix), round(seconds * 1_000_000))
 
@@ -140,7 +140,7 @@ def redis(address: str | None) -> Opener:
     return opened
 
 
-def _keys(client: Redis, prefix: str) -> tuple[Any, ...]:
+def _keys(client: Any, prefix: str) -> tuple[Any, ...]:
     keys = list(client.scan_iter(f"{prefix}*", count=10_000))
     return len(keys), *keys
 
@@ -165,7 +165,7 @@ def empty(url: str) -> None:
         return
     if " " in url:
         url, _, prefix = url.partition(" ")
-        with Redis.from_url(url) as client:
+        with plain_client(url) as client:
             client.unlink(*_keys(client, prefix)[1:])
         return
     emptying.empty(url)

@@ -243,9 +243,9 @@ class Cluster:
         except redis.RedisError:
             return False
 
-    def owner(self, slot: int) -> Server:
-        """Return the master of a slot."""
-        for line in self.nodes(next(one for one in self.servers if self._answers(one))):
+    def owner(self, slot: int, among: Sequence[Server] = ()) -> Server:
+        """Return the master of a slot, as one of these servers, or of all, knows it."""
+        for line in self.nodes(next(one for one in among or self.servers if self._answers(one))):
             for part in line[8:]:
                 first, _, last = part.partition("-")
                 if not part.startswith("[") and int(first) <= slot <= int(last or first):
@@ -317,8 +317,3 @@ def started(make: Callable[..., Any], *args: Any) -> Iterator[Any]:
         if found is not None:
             found.close()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def queues_on(cluster: Cluster, count: int) -> Sequence[str]:
-    """Return names of queues of which each master has some."""
-    return [f"q{number}" for number in range(count)]

@@ -22,7 +22,8 @@ from redis.exceptions import (
 from queue_core.errors import SchemaEarlier, SchemaNewer, StoreRefused, StoreUnavailable
 from queue_core.model.settings import RedisSettings
 from queue_core.model.states import Status
-from queue_core.redis.client import keys_of, make_client, make_pipelined, server_facts
+from queue_core.redis.client import keys_of, make_client, make_pipelined
+from queue_core.redis.facts import server_facts
 from queue_core.redis.scripts import Call, ConfirmedScripts, Scripts
 
 T = TypeVar("T")

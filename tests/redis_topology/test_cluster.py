@@ -1,0 +1,189 @@
+"""On a cluster: masters lost and demoted and slots moved under load, and what is reported of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+from redis.crc import key_slot
+
+from queue_core import JobQueue
+from queue_core.delivery import cluster_dispatcher
+from queue_core.delivery.cluster_dispatcher import ClusterDispatcher, make_dispatcher
+from queue_core.model.job import Ready
+from queue_core.model.settings import JobsSettings, RedisSettings
+from queue_core.redis.client import make_pipelined
+from queue_core.redis.cluster import ClusterClient
+from queue_core.runtime import Circuit
+from tests.cli.running import Cli
+from tests.redis_topology.conftest import MakeSettings
+from tests.redis_topology.load import LONG, PATIENCE, under_load
+from tests.redis_topology.rig import Cluster, Server, wait_until
+
+QUEUES = [f"q{number}" for number in range(6)]
+"""Every master serves some of them."""
+
+
+def owner_of(cluster: Cluster, settings: JobsSettings) -> tuple[int, Server]:
+    """Return the slot of a queue, and its master."""
+    slot = key_slot(f"{settings.redis.prefix}{{{QUEUES[0]}}}:pending".encode())
+    return slot, cluster.owner(slot)
+
+
+def kill_master(cluster: Cluster, settings: JobsSettings) -> None:
+    """Kill the master of a queue, and wait for its successor."""
+    slot, master = owner_of(cluster, settings)
+    master.kill()
+    wait_until("there is another master", lambda: cluster.owner(slot) is not master)
+
+
+def pause_master(cluster: Cluster, settings: JobsSettings) -> None:
+    """Freeze the master of a queue, wait for its successor, and let it come back."""
+    slot, master = owner_of(cluster, settings)
+    others = [one for one in cluster.servers if one is not master]
+    master.pause()
+    wait_until("there is another master", lambda: cluster.owner(slot, others) is not master)
+    master.resume()
+
+
+def demote_master(cluster: Cluster, settings: JobsSettings) -> None:
+    """Let a replica take over as planned."""
+    slot, master = owner_of(cluster, settings)
+    replica = cluster.replica_of(master)
+    replica.ask("CLUSTER", "FAILOVER")
+    wait_until("the replica is the master", lambda: cluster.owner(slot) is replica)
+
+
+def move_slot(cluster: Cluster, settings: JobsSettings) -> None:
+    """Give the slot of a queue to another master, and back."""
+    slot, master = owner_of(cluster, settings)
+    cluster.migrate(slot, next(one for one in cluster.masters() if one is not master))
+    cluster.migrate(slot, master)
+
+
+Disturb = Callable[[Cluster, JobsSettings], None]
+SHORT: Sequence[tuple[str, Disturb]] = [("postgres+redis", kill_master), ("redis", move_slot), ("redis", demote_master)]
+ALL: Sequence[tuple[str, Disturb]] = [
+    (mode, one) for mode in ("postgres+redis", "redis") for one in (kill_master, pause_master, demote_master, move_slot)
+]
+
+
+@pytest.mark.parametrize(("mode", "disturb"), ALL if LONG else SHORT)
+async def test_work_goes_on(cluster: Cluster, make_settings: MakeSettings, mode: str, disturb: Disturb) -> None:
+    settings = make_settings(mode, cluster.url, min_replicas=0 if disturb in (move_slot, demote_master) else 1)
+    found = await under_load(settings, QUEUES, lambda: disturb(cluster, settings))
+    if mode == "postgres+redis" or disturb is move_slot:
+        assert not found.refusals
+
+
+@pytest.fixture
+async def dispatcher(cluster: Cluster, redis_prefix: str) -> ClusterDispatcher:
+    """Delivery on the cluster."""
+    settings = RedisSettings.model_validate({"url": cluster.url, "prefix": redis_prefix, "timeout": 10})
+    made = make_dispatcher(settings, Circuit("redis"), make_pipelined(settings))
+    assert isinstance(made, ClusterDispatcher)
+    return made
+
+
+async def test_more_queues_than_waits(dispatcher: ClusterDispatcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two blocking pops at most; offers to the other queues are announced."""
+    monkeypatch.setattr(cluster_dispatcher, "WAITS", 2)
+    try:
+        for number, queue in enumerate([*QUEUES, *QUEUES]):
+            taking = asyncio.create_task(dispatcher.take(QUEUES, 5, PATIENCE))
+            await wait_for(lambda: len(dispatcher._waits) == 2)
+            # Until it listens, and is known to.
+            key = dispatcher._keys.of(QUEUES[-1], "sleepers")
+            while not await dispatcher._client.exists(key):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
+            start = time.monotonic()
+            await dispatcher.offer([Ready(f"job{number}", queue, (1 << 52) + number)])
+            taken = await taking
+            assert taken == (queue, [f"job{number}"])
+            assert time.monotonic() - start < PATIENCE / 2
+            assert len(dispatcher._waits) <= 2
+    finally:
+        await dispatcher.close()
+
+
+async def wait_for(holds: Callable[[], object]) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(PATIENCE):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_what_no_call_waits_for_is_put_back(dispatcher: ClusterDispatcher) -> None:
+    rank = (1 << 52) + 1
+    try:
+        assert await dispatcher.take(QUEUES, 1, 0.2) is None
+        await dispatcher.offer([Ready("job1", QUEUES[0], rank)])
+        await wait_for(lambda: len(dispatcher._waits) < len(QUEUES))
+        await wait_for(lambda: not dispatcher._returning)
+        assert await dispatcher._client.zscore(dispatcher._keys.of(QUEUES[0], "pending"), "job1") == rank
+        await dispatcher.offer([Ready("job2", QUEUES[0], rank + 1)])
+        assert await dispatcher.take(QUEUES, 1, PATIENCE) == (QUEUES[0], ["job1"])
+        assert await dispatcher.take(QUEUES, 1, PATIENCE) == (QUEUES[0], ["job2"])
+    finally:
+        await dispatcher.close()
+
+
+async def test_an_emptied_node_makes_its_queues_doubtful(cluster: Cluster, dispatcher: ClusterDispatcher) -> None:
+    client = dispatcher._client
+    assert isinstance(client, ClusterClient)
+    try:
+        assert sorted(await dispatcher.doubtful(QUEUES)) == QUEUES
+        for queue in QUEUES:
+            await dispatcher.mark_current(queue)
+        assert await dispatcher.doubtful(QUEUES) == []
+        emptied = cluster.masters()[0]
+        emptied.ask("FLUSHALL")
+        homes = [await client.topology.owner_of(dispatcher._keys.of(queue, "pending")) for queue in QUEUES]
+        theirs = [queue for queue, home in zip(QUEUES, homes, strict=True) if home == ("127.0.0.1", emptied.port)]
+        assert 0 < len(theirs) < len(QUEUES)
+        assert await dispatcher.doubtful(QUEUES) == theirs
+    finally:
+        await dispatcher.close()
+
+
+@pytest.mark.parametrize("mode", ["postgres+redis", "redis"])
+async def test_events_and_results_pass_between_nodes(cluster: Cluster, make_settings: MakeSettings, mode: str) -> None:
+    async with JobQueue(settings=make_settings(mode, cluster.url)) as jobs:
+        batches = jobs.bus.subscribe()
+        assert (await anext(batches)).gap
+        handles = [await jobs.enqueue("task", {}, queue=queue) for queue in QUEUES]
+        seen: set[str] = set()
+        async with asyncio.timeout(PATIENCE):
+            while not {handle.id for handle in handles} <= seen:
+                seen |= {event.id for event in (await anext(batches)).events if event.id}
+        overview = await jobs.inspector.overview()
+        assert {queue.name for queue in overview.queues} >= set(QUEUES)
+
+
+def test_the_doctor_reports_slots_and_masters(cluster: Cluster, postgres_url: str, redis_prefix: str) -> None:
+    environ = {"JOBS__REDIS__URL": cluster.url, "JOBS__QUEUE_BACKEND": "redis", "JOBS__REDIS__PREFIX": redis_prefix}
+    both = environ | {"JOBS__POSTGRES__URL": postgres_url}
+
+    def found(environ: dict[str, str]) -> tuple[str, str]:
+        checks = Cli(environ)("doctor", "--json").body["checks"]
+        return next((one["level"], one["said"]) for one in checks if one["name"] == "redis cluster")
+
+    whole = "state ok, 16,384 of 16,384 slots served by 3 masters"
+    assert found(both) == found(environ) == ("ok", f"{whole} with replicas")
+    one = f"redis://127.0.0.1:{cluster.servers[0].port}"
+    assert found(both | {"JOBS__REDIS__URL": one}) == ("fail", f"{whole.partition(' by')[0]} by 3 servers")
+    master = cluster.masters()[0]
+    replica = cluster.replica_of(master)
+    replica.kill()
+    wait_until("the replica is missed", lambda: found(both)[0] == "warn")
+    assert found(both) == ("warn", f"{whole}, 1 of them without a replica")
+    master.kill()
+    wait_until("the cluster is down", lambda: found(both)[0] == "fail")
+    answer = Cli(environ)("job", "enqueue", "task", "--queue", "q0")
+    assert answer.code == 3
+    assert "the cluster" in answer.err
+    assert answer.err.count("\n") == 1
+    assert Cli(both)("job", "enqueue", "task", "--queue", "q0").code == 0
