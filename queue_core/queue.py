@@ -33,19 +33,18 @@ from queue_core.client.tasks import (
     define,
     known_options,
     task_options,
-    time_limits,
 )
 from queue_core.delivery.pairing import Pairing
 from queue_core.errors import ConfigurationError, InvalidArgument, QueueFull
 from queue_core.model.events import Event
 from queue_core.model.filters import Filter, parse
-from queue_core.model.job import Attempt, Inserted, Job, NewJob
-from queue_core.model.report import Order, Page
+from queue_core.model.job import Inserted, Job, NewJob
+from queue_core.model.report import JobAttempt, Order, Page, attempts_of
 from queue_core.model.retry import Retry
-from queue_core.model.rules import Priority, QueueArguments, QueueRules, rules_from, rules_of
+from queue_core.model.rules import Priority, PriorityName, QueueArguments, QueueRules, rules_from, rules_of
 from queue_core.model.settings import JobsSettings, settings_from
 from queue_core.model.states import Status
-from queue_core.model.validation import check_id, check_name, check_payloads, check_timeout, parse_duration
+from queue_core.model.validation import check_id, check_name, check_payloads, check_timeout, parse_duration, time_limits
 from queue_core.ports.backend import Backend
 from queue_core.ports.delivery import Dispatcher, EventBus
 from queue_core.ports.inspector import Inspector
@@ -94,13 +93,14 @@ class JobVerbs(ABC):
         """
         return await self.inspector.get(check_id(job_id))
 
-    async def attempts(self, job_id: str) -> Sequence[Attempt]:
-        """Return the failed attempts of a job, oldest first.
+    async def attempts(self, job_id: str) -> Sequence[JobAttempt]:
+        """Return all attempts of a job, oldest first: those that failed, and the one that runs or ended it well.
 
         Raises:
             JobNotFound: no job has this id.
         """
-        return await self.inspector.attempts(check_id(job_id))
+        failed = await self.inspector.attempts(check_id(job_id))
+        return attempts_of(await self.inspector.get(job_id), failed)
 
     async def list(
         self, where: str | Filter = "", *, limit: int = 100, cursor: str | None = None, order: Order = "newest"
@@ -328,7 +328,7 @@ class JobQueue(Housed, JobVerbs):
         *,
         name: str | None = None,
         queue: str = "default",
-        priority: int | str | Priority = Priority.NORMAL,
+        priority: int | PriorityName | Priority = Priority.NORMAL,
         retry: Retry | None = None,
         timeout: Duration | None = None,
         soft_timeout: Duration | None = None,
@@ -342,7 +342,7 @@ class JobQueue(Housed, JobVerbs):
         *,
         name: str | None = None,
         queue: str = "default",
-        priority: int | str | Priority = Priority.NORMAL,
+        priority: int | PriorityName | Priority = Priority.NORMAL,
         retry: Retry | None = None,
         timeout: Duration | None = None,
         soft_timeout: Duration | None = None,
@@ -399,7 +399,7 @@ class JobQueue(Housed, JobVerbs):
         *,
         tz: str = "UTC",
         queue: str | None = None,
-        priority: int | str | Priority | None = None,
+        priority: int | PriorityName | Priority | None = None,
     ) -> None:
         """Enqueue a job of a type at the times of a cron expression in a time zone; see
         queue_core.model.schedule.

@@ -67,7 +67,7 @@ def state_of(planned: Planned, now: float) -> str:
     """Return open, paused, or late: due and not passed. `now`: seconds since the epoch by the store's clock."""
     if planned.paused:
         return "paused"
-    return "late" if now - planned.next_tick > LATE_SECONDS else "open"
+    return "late" if now - planned.next_at > LATE_SECONDS else "open"
 
 
 def coming_ticks(planned: Planned, now: float, number: int = 5) -> tuple[list[float], str]:
@@ -78,7 +78,7 @@ def coming_ticks(planned: Planned, now: float, number: int = 5) -> tuple[list[fl
     from queue_core.model.schedule import next_tick
 
     one = planned.schedule
-    ticks = [] if planned.paused else [planned.next_tick]
+    ticks = [] if planned.paused else [planned.next_at]
     try:
         while len(ticks) < number:
             ticks.append(next_tick(one.cron, one.tz, max([now, *ticks[-1:]])))
@@ -104,8 +104,8 @@ def payload_of(schedule: Schedule) -> Any:
 
 ORDERS: tuple[tuple[str, Callable[[ScheduleLine], tuple[float | str, ...]]], ...] = (
     ("name", lambda line: (line.name,)),
-    ("next tick", lambda line: (float(line.planned.paused), line.planned.next_tick, line.name)),
-    ("last tick", lambda line: (-(line.planned.last_tick or 0.0), line.name)),
+    ("next tick", lambda line: (float(line.planned.paused), line.planned.next_at, line.name)),
+    ("last tick", lambda line: (-(line.planned.last_at or 0.0), line.name)),
 )
 """What schedules can be sorted by."""
 

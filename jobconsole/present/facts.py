@@ -185,14 +185,14 @@ def of_schedule(planned: Planned, now: float) -> Facts:
 
     one, brought = planned.schedule, planned.last_job
     missed = "none: its queue was full, or a hook refused it"
-    last_job = "it has not ticked yet" if planned.last_tick is None else brought or missed
+    last_job = "it has not ticked yet" if planned.last_at is None else brought or missed
     return (
         Fact("name", one.name, "strong"),
         Fact("cron", one.cron, "accent"),
         Fact("zone", one.tz),
         Fact("state", state_of(planned, now)),
-        Fact("next", None if planned.paused else moment_at(planned.next_tick)),
-        Fact("last", moment_at(planned.last_tick)),
+        Fact("next", None if planned.paused else moment_at(planned.next_at)),
+        Fact("last", moment_at(planned.last_at)),
         Fact("last job", last_job, "warn" if last_job is missed else "muted"),
         Fact("type", one.type),
         Fact("queue", one.queue),

@@ -31,15 +31,15 @@ def until(seconds: float) -> str:
 def _next(line: ScheduleLine, context: RenderContext) -> Spans:
     if line.planned.paused:
         return (("-", "faint"),)
-    left = line.planned.next_tick - context.now.timestamp()
+    left = line.planned.next_at - context.now.timestamp()
     late = line.state(context.now) == "late"
     return ((f"due {humanize.age(-left)}", "bad"),) if late else ((until(left), "strong"),)
 
 
 def _last_cell(line: ScheduleLine, context: RenderContext) -> Spans:
-    if line.planned.last_tick is None:
+    if line.planned.last_at is None:
         return (("never", "faint"),)
-    seconds = humanize.seconds_between(moment_at(line.planned.last_tick), context.now)
+    seconds = humanize.seconds_between(moment_at(line.planned.last_at), context.now)
     # A tick without a job is worth a look.
     return ((humanize.age(seconds), "muted" if line.planned.last_job else "warn"),)
 
@@ -74,7 +74,7 @@ def _why(line: TickLine, context: RenderContext) -> Spans:
 
 
 def _time(line: TickLine, context: RenderContext) -> Spans:
-    return ((humanize.moment_of(moment_at(line.tick.tick), context.now), "muted"),)
+    return ((humanize.moment_of(moment_at(line.tick.at), context.now), "muted"),)
 
 
 def _id(line: TickLine, context: RenderContext) -> Spans:

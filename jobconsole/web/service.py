@@ -79,7 +79,7 @@ async def _due_soon(backend: Backend, overview: Overview, found: QueueInfo | Non
     """Return about how many jobs become due soon, and how many schedules bring one."""
     until = overview.now.timestamp() + SOON
     plans = (await backend.schedules.planning()).schedules
-    due = sum(plan.schedule.queue == queue and not plan.paused and plan.next_tick <= until for plan in plans)
+    due = sum(plan.schedule.queue == queue and not plan.paused and plan.next_at <= until for plan in plans)
     counts = {} if found is None else {"scheduled": found.scheduled, "retrying": found.retrying}
     for status, number in counts.items():
         if number:

@@ -13,7 +13,7 @@ from queue_core.client.results import JobHandle
 from queue_core.client.tasks import EnqueueArguments, EnqueueOptions, TaskRegistry
 from queue_core.errors import ConfigurationError, ScheduleNotFound
 from queue_core.model.codec import encode_payload
-from queue_core.model.rules import Priority, parse_priority, rules_of
+from queue_core.model.rules import Priority, PriorityName, parse_priority, rules_of
 from queue_core.model.schedule import Announcement, PassedTick, Planned, Planning, Schedule, check_cron, next_tick
 from queue_core.model.settings import JobsSettings
 from queue_core.model.validation import check_name
@@ -69,7 +69,7 @@ class Schedules(Guarded):
         *,
         tz: str = "UTC",
         queue: str | None = None,
-        priority: int | str | Priority | None = None,
+        priority: int | PriorityName | Priority | None = None,
     ) -> None:
         """Register a schedule; see `JobQueue.schedule`.
 

@@ -28,8 +28,8 @@ from queue_core.client.context import JobContext
 from queue_core.client.payloads import PayloadTypes
 from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob, QueueFull, UnknownTask
 from queue_core.model.retry import Policy, Retry
-from queue_core.model.rules import Priority, parse_priority
-from queue_core.model.validation import check_max_retries, check_name, check_payloads, parse_duration
+from queue_core.model.rules import Priority, PriorityName, parse_priority
+from queue_core.model.validation import check_max_retries, check_name, check_payloads
 
 if TYPE_CHECKING:
     from queue_core.client.results import JobHandle
@@ -51,7 +51,7 @@ class EnqueueOptions:
     """How a job is enqueued; None takes the task's or the queue's default."""
 
     queue: str | None = None
-    priority: int | str | Priority | None = None
+    priority: int | PriorityName | Priority | None = None
     # seconds, "5m" or a timedelta from now
     delay: Duration | None = None
     # a datetime with its zone
@@ -74,7 +74,7 @@ class EnqueueArguments(TypedDict, total=False):
     """The options of `enqueue` as keyword arguments; see `EnqueueOptions`."""
 
     queue: str | None
-    priority: int | str | Priority | None
+    priority: int | PriorityName | Priority | None
     delay: Duration | None
     run_at: datetime | None
     max_retries: int | None
@@ -91,7 +91,7 @@ class TaskArguments(TypedDict, total=False):
 
     name: str | None
     queue: str
-    priority: int | str | Priority
+    priority: int | PriorityName | Priority
     retry: Retry | None
     timeout: Duration | None
     soft_timeout: Duration | None
@@ -267,6 +267,11 @@ def define(
         raise ConfigurationError(f"a task is a function, not {function!r}")
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
+    if parameters and parameters[0].name in {"self", "cls"} and _in_class(function):
+        raise ConfigurationError(
+            f"'{function.__qualname__}' is a method, and a job has no object to call it on: "
+            "a task is a function, which may make the object from its parameters"
+        )
     takes_context = bool(parameters) and _is_context(parameters[0])
     if takes_context:
         parameters = parameters[1:]
@@ -292,23 +297,13 @@ def define(
     )
 
 
-def time_limits(timeout: Duration | None, soft_timeout: Duration | None, default: float) -> tuple[float, float]:
-    """Return the hard and the soft time limit of a task in seconds; 0 = none.
-
-    Raises:
-        ConfigurationError: no durations, or a soft limit that is not the shorter.
-    """
-    try:
-        hard = default if timeout is None else parse_duration(timeout)
-        soft = 0.0 if soft_timeout is None else parse_duration(soft_timeout)
-    except ValueError as error:
-        raise ConfigurationError(f"a task's time limit: {error}") from None
-    if hard and soft >= hard:
-        raise ConfigurationError(f"the soft time limit ({soft:g} s) must be shorter than the hard one ({hard:g} s)")
-    return hard, soft
+def _in_class(function: Callable[..., Any]) -> bool:
+    """Return whether a function was defined in the body of a class."""
+    outer = getattr(function, "__qualname__", "").rpartition(".")[0]
+    return bool(outer) and not outer.endswith("<locals>")
 
 
-def task_options(queue: str, priority: int | str | Priority, policy: Policy) -> EnqueueOptions:
+def task_options(queue: str, priority: int | PriorityName | Priority, policy: Policy) -> EnqueueOptions:
     """Return the default enqueue options of a task's jobs, which a caller may override.
 
     Raises:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from queue_core.model.filters import Filter
-from queue_core.model.job import Job, LogEntry
+from queue_core.model.job import Attempt, FailureKind, Job, LogEntry
+from queue_core.model.states import Status
 
 
 class Announced:
@@ -238,3 +239,41 @@ _BY_THE_MINUTE = frozenset({"status", "signature", "queue"})
 def counts_by_minute(where: Filter) -> bool:
     """Whether the deaths of each minute, by signature and queue, give the growth of what matches a filter."""
     return where.trash or {term.field for term in where.terms} <= _BY_THE_MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class JobAttempt:
+    """An attempt of a job: one that failed, the one that ended it well or was cancelled, or the one that runs."""
+
+    job_id: str
+    token: int
+    # 1 for the first
+    number: int
+    kind: FailureKind | Literal["running", "completed", "cancelled"]
+    # these four are empty where it did not fail
+    exception: str
+    message: str
+    traceback: str
+    signature: str
+    worker: str | None
+    started_at: datetime | None
+    # None: it runs
+    finished_at: datetime | None
+
+
+_UNFAILED: Mapping[Status, Literal["running", "completed", "cancelled"]] = {
+    Status.RUNNING: "running",
+    Status.COMPLETED: "completed",
+    Status.CANCELLED: "cancelled",
+}
+
+
+def attempts_of(job: Job, failed: Sequence[Attempt]) -> list[JobAttempt]:
+    """Return all attempts of a job: stores keep the failed ones, and the job itself has the last one."""
+    found = [JobAttempt(**{one.name: getattr(attempt, one.name) for one in fields(attempt)}) for attempt in failed]
+    kind = _UNFAILED.get(job.status)
+    if kind is not None and job.started_at is not None and all(one.token != job.token for one in failed):
+        number = job.retry_count + job.crashes + job.losses + 1
+        ended = None if kind == "running" else job.completed_at
+        found.append(JobAttempt(job.id, job.token, number, kind, "", "", "", "", job.worker, job.started_at, ended))
+    return found

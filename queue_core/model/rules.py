@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import Annotated, NamedTuple, TypedDict
+from typing import Annotated, Literal, NamedTuple, TypedDict
 from zlib import crc32
 
 from pydantic import BeforeValidator, Field, ValidationError
@@ -27,6 +27,8 @@ class Priority(IntEnum):
     URGENT = 20
 
 
+PriorityName = Literal["low", "normal", "high", "urgent"]
+"""The names of priorities as texts."""
 BANDS = ("high", "normal", "low")
 
 

@@ -110,16 +110,26 @@ class Schedule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A schedule as the store has it. Times are seconds since the epoch by the store's clock."""
+    """A schedule as the store has it; its times are by the store's clock."""
 
     schedule: Schedule
-    # when it ticks next; without meaning while it is paused
-    next_tick: float
+    # when it ticks next, in seconds since the epoch; without meaning while it is paused
+    next_at: float
     paused: bool = False
-    # the last tick that has passed, however late; None: none yet
-    last_tick: float | None = None
+    # the last tick that has passed, however late, in seconds since the epoch; None: none yet
+    last_at: float | None = None
     # the job of that tick; None: its queue was full, or a hook refused it
     last_job: str | None = None
+
+    @property
+    def next_tick(self) -> datetime | None:
+        """When it ticks next; None while it is paused."""
+        return None if self.paused else datetime.fromtimestamp(self.next_at, UTC)
+
+    @property
+    def last_tick(self) -> datetime | None:
+        """The last tick that has passed, however late; None: none yet."""
+        return None if self.last_at is None else datetime.fromtimestamp(self.last_at, UTC)
 
 
 class Planning(NamedTuple):
@@ -154,6 +164,11 @@ class PassedTick(NamedTuple):
     """A tick that has passed."""
 
     # seconds since the epoch
-    tick: float
+    at: float
     # None: without a job
     job_id: str | None
+
+    @property
+    def tick(self) -> datetime:
+        """When it was due."""
+        return datetime.fromtimestamp(self.at, UTC)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from queue_core.errors import InvalidArgument, InvalidJob
+from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob
 from queue_core.model.text import storable
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
@@ -257,3 +257,21 @@ def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
     if len(tags) > MOST_TAGS:
         raise InvalidJob(f"a job has at most {MOST_TAGS} tags, not {len(tags)}")
     return tuple(dict.fromkeys(check_name(tag, "a tag") for tag in tags))
+
+
+def time_limits(
+    timeout: float | str | timedelta | None, soft_timeout: float | str | timedelta | None, default: float
+) -> tuple[float, float]:
+    """Return the hard and the soft time limit of a task in seconds; 0 = none.
+
+    Raises:
+        ConfigurationError: no durations, or a soft limit that is not the shorter.
+    """
+    try:
+        hard = default if timeout is None else parse_duration(timeout)
+        soft = 0.0 if soft_timeout is None else parse_duration(soft_timeout)
+    except ValueError as error:
+        raise ConfigurationError(f"a task's time limit: {error}") from None
+    if hard and soft >= hard:
+        raise ConfigurationError(f"the soft time limit ({soft:g} s) must be shorter than the hard one ({hard:g} s)")
+    return hard, soft

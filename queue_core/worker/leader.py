@@ -81,7 +81,7 @@ class Scheduler:
         for planned in planning.schedules:
             if planned.paused:
                 continue
-            tick = planned.next_tick
+            tick = planned.next_at
             if tick <= planning.now:
                 following = self._following(planned, planning.now)
                 if following is None:
@@ -105,7 +105,7 @@ class Scheduler:
         return following
 
     async def _fire(self, planned: Planned, following: float) -> list[Fired]:
-        name, due, job = planned.schedule.name, planned.next_tick, _job(planned.schedule)
+        name, due, job = planned.schedule.name, planned.next_at, _job(planned.schedule)
         try:
             (job,) = await self._hooks.before_enqueue([job])
             inserted = await self._store.fire(Tick(name, due, following, job))

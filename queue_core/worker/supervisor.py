@@ -74,6 +74,8 @@ class _ProcessSlot:
     pause: float = PAUSE_FIRST
     # how many of the signals to stop this process was sent
     passed: int = 0
+    # it is to end, so that the next one has the changed sources
+    outdated: bool = False
     # descriptor of the file in which it notes who it is
     note: int = -1
     # descriptor of the file with the vitals of whatever process is in this place
@@ -95,10 +97,15 @@ class Service:
     settings: dict[str, Any] | None = None
     # processes that were replaced, by why: recycled, died
     restarts: Counter[str] = field(default_factory=Counter)
+    # calls what it is given whenever the sources have changed, in a thread of its own; None: they are not watched
+    watch: Callable[[Callable[[], None]], None] | None = None
     _manager: ServiceManager = field(default_factory=lambda: ServiceManager({}))
     _places: list[_ProcessSlot] = field(default_factory=list)
     _stops: int = 0
     _exit: int = 0
+    # the sources have changed
+    _reload: bool = False
+    _wake: int = -1
     # on their way to the stores: which workers have died
     _reports: list[threading.Thread] = field(default_factory=list)
 
@@ -109,12 +116,15 @@ class Service:
         self.options = replace(self.options, service=os.getpid())
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_write, False)
+        self._wake = wake_write
         selector = selectors.DefaultSelector()
         selector.register(wake_read, selectors.EVENT_READ)
         old_wakeup = signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         handled = (*to_stop(), signal.SIGCHLD)
         before = {number: signal.signal(number, self._on_signal) for number in handled}
         threading.Thread(target=self._prepare, name="prepare", daemon=True).start()
+        if self.watch is not None:
+            threading.Thread(target=self.watch, args=(self.reload,), name="watch", daemon=True).start()
         try:
             while self._turn():
                 self._manager.notify(self.report())
@@ -122,6 +132,7 @@ class Service:
                 if selector.select(self._patience()):
                     os.read(wake_read, 4096)
         finally:
+            self._wake = -1
             self._kill()
             for thread in self._reports:
                 thread.join(LAST_SECONDS)
@@ -132,6 +143,12 @@ class Service:
             os.close(wake_read)
             os.close(wake_write)
         return self._exit
+
+    def reload(self) -> None:
+        """Replace every process, since the sources have changed; from any thread."""
+        self._reload = True
+        with contextlib.suppress(OSError):  # the service has ended, or the pipe is full
+            os.write(self._wake, b"r")
 
     def _prepare(self) -> None:
         """Be ready to take the jobs of a worker back, once the first one works: importing that takes long."""
@@ -147,6 +164,11 @@ class Service:
     def _turn(self) -> bool:
         """Look after every place; False when there is nothing left to do."""
         changed = False
+        if self._reload:
+            self._reload = False
+            logger.info("the sources have changed; workers drain and are replaced")
+            for place in self._places:
+                place.outdated, place.start_at, place.pause = True, 0.0, PAUSE_FIRST
         for place in self._places:
             changed |= self._check(place)
         if changed:
@@ -167,6 +189,7 @@ class Service:
             return True
         if self._stops or now < place.start_at:
             return False
+        place.outdated = False
         place.note = open_note()
         os.ftruncate(place.vitals, 0)
         options = replace(self.options, note=place.note, vitals=place.vitals)
@@ -193,9 +216,13 @@ class Service:
         if self._stops:
             self._exit = max(self._exit, 1 if code not in (0, EXIT_RECYCLE, -signal.SIGTERM, -signal.SIGINT) else 0)
             return
-        self.restarts["recycled" if code == EXIT_RECYCLE else "died"] += 1
-        if code == EXIT_RECYCLE:
+        self.restarts["recycled" if code == EXIT_RECYCLE or place.outdated else "died"] += 1
+        if code == EXIT_RECYCLE or place.outdated:
             place.pause, place.start_at = PAUSE_FIRST, now
+            return
+        if self.watch is not None and code in (EXIT_USAGE, EXIT_REFUSED, EXIT_LIFESPAN):
+            logger.warning("worker process %d could not start; the next change of the sources starts it again", pid)
+            place.start_at = math.inf
             return
         if code == EXIT_LIFESPAN:
             # It had claimed nothing, and the next one would most likely end so, too; the others drain.
@@ -214,10 +241,10 @@ class Service:
 
     def _patience(self) -> float | None:
         """Return the seconds until a place wants its next process, or a check; None while all have theirs."""
-        if self._stops:
+        if self._stops or any(place.outdated for place in self._places):
             return SIGN_TICK
         waits = [time.monotonic() + self._manager.patience] if self._manager.patience < math.inf else []
-        waits += [place.start_at for place in self._places if place.process is None]
+        waits += [one.start_at for one in self._places if one.process is None and one.start_at < math.inf]
         return max(0.0, min(waits) - time.monotonic()) if waits else None
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
@@ -227,7 +254,7 @@ class Service:
 
     def _signal(self, place: _ProcessSlot, process: subprocess.Popen[bytes]) -> None:
         """Pass on the signals that this process has not got; the first signal drains, the second one stops."""
-        while place.passed < min(2, self._stops):
+        while place.passed < max(min(2, self._stops), int(place.outdated)):
             place.passed += 1
             process.send_signal(signal.SIGTERM)
             grace = self.options.grace if place.passed == 1 else 0.0
@@ -235,7 +262,7 @@ class Service:
 
     def _end_in_time(self, place: _ProcessSlot, process: subprocess.Popen[bytes], now: float) -> None:
         """Kill a process that was ordered to end, whose time is over, and whose event loop does not go on."""
-        if self._stops and (given := signs(place.note)) != place.signs:
+        if (self._stops or place.outdated) and (given := signs(place.note)) != place.signs:
             place.signs = given
             place.kill_at = max(place.kill_at, now + SILENCE)
         if now >= place.kill_at:
@@ -347,6 +374,10 @@ async def _write_off(jobs: JobQueue, worker: str) -> None:
         await publisher.close(announcing)
 
 
-def supervise(target: str, options: ServiceOptions, on_change: Callable[[list[int]], None] = lambda pids: None) -> int:
+def supervise(
+    target: str,
+    options: ServiceOptions,
+    on_change: Callable[[list[int]], None] = lambda pids: None,
+) -> int:
     """Run a service in this process, which must be the main thread; return its exit code."""
     return Service(target, options, on_change).run()

@@ -67,6 +67,7 @@ async def wrong() -> None:
     await plain.enqueue()  # E
     number: int = await (await without_context.enqueue(3)).result()  # E
     plain.options(priorty=3)  # E
+    plain.options(priority="hihg")  # E
     await jobs.enqueue("with_context", {}, qeue="images")  # E
     print(number)
 """

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 
 import pytest
@@ -37,7 +38,9 @@ async def make_due(jobs: JobQueue, name: str, since: float = DAY / 8) -> float:
     one = (await planned(jobs, name)).schedule
     for announcement in (Announcement(one._replace(cron="0 0 2 1 *"), 0.0), Announcement(one, now - since)):
         await jobs.schedule_store.announce([announcement])
-    assert (await planned(jobs, name)).next_tick == now - since
+    again = await planned(jobs, name)
+    assert again.next_at == now - since
+    assert again.next_tick == datetime.fromtimestamp(again.next_at, UTC)
     return now - since
 
 
@@ -66,7 +69,7 @@ async def test_a_function_runs_whenever_its_schedule_ticks(jobs: JobQueue) -> No
 
     async with working(jobs), asyncio.timeout(PATIENCE):
         done = [await ran.get() for _ in range(2)]
-    ticks = {one.job_id: one.tick for one in await passed(jobs, "tick", 2)}
+    ticks = {one.job_id: one.at for one in await passed(jobs, "tick", 2)}
     late = []
     for job_id, n in done:
         job = await jobs.inspector.get(job_id)
@@ -87,7 +90,7 @@ async def test_one_job_a_tick_whatever_the_number_of_workers(jobs: JobQueue, mod
             await stack.enter_async_context(working(jobs))
         await passed(jobs, "tick", 2)
     ticks = await jobs.schedules.ticks("tick")
-    assert sorted({one.tick for one in ticks}) == [one.tick for one in reversed(ticks)]
+    assert sorted({one.at for one in ticks}) == [one.at for one in reversed(ticks)]
     assert sorted(job.id for job in await of_type(jobs, "tick")) == sorted(str(one.job_id) for one in ticks)
 
 
@@ -131,7 +134,7 @@ async def test_one_job_a_tick_whatever_the_number_of_processes(jobs: JobQueue, m
         before = len(await passed(jobs, "tick", 1))
         await passed(jobs, "tick", before + 2)
     ticks = await jobs.schedules.ticks("tick")
-    assert sorted({one.tick for one in ticks}) == [one.tick for one in reversed(ticks)]
+    assert sorted({one.at for one in ticks}) == [one.at for one in reversed(ticks)]
     assert sorted(job.id for job in await of_type(jobs, "tick")) == sorted(str(one.job_id) for one in ticks)
 
 
@@ -149,7 +152,7 @@ async def test_missed_ticks_run_once_late(jobs: JobQueue) -> None:
     (tick,) = await jobs.schedules.ticks("hourly")
     (job,) = await of_type(jobs, "hourly")
     assert tick == PassedTick(due, job.id)
-    assert (await planned(jobs, "hourly")).next_tick > (await jobs.schedules.list()).now
+    assert (await planned(jobs, "hourly")).next_at > (await jobs.schedules.list()).now
 
 
 async def test_a_worker_that_starts_again_keeps_what_is_planned(jobs: JobQueue) -> None:
@@ -163,8 +166,8 @@ async def test_a_worker_that_starts_again_keeps_what_is_planned(jobs: JobQueue) 
     async with working(jobs):
         pass
     again = await planned(jobs, "yearly")
-    assert (again.next_tick, again.paused, again.schedule) == (first.next_tick, True, first.schedule)
-    assert again.next_tick > (await jobs.schedules.list()).now
+    assert (again.next_at, again.paused, again.schedule) == (first.next_at, True, first.schedule)
+    assert again.next_at > (await jobs.schedules.list()).now
     assert await jobs.schedules.ticks("yearly") == []
 
 
@@ -182,12 +185,12 @@ async def test_paused_ticks_pass_and_a_resumed_schedule_goes_on_from_now(jobs: J
     async with working(jobs):
         await passed(jobs, "tick", 2)
         one = await planned(jobs, "yearly")
-        assert (one.paused, one.next_tick) == (True, due)
+        assert (one.paused, one.next_at, one.next_tick) == (True, due, None)
         assert await jobs.schedules.resume("yearly")
         assert not await jobs.schedules.resume("yearly")
         one = await planned(jobs, "yearly")
         assert not one.paused
-        assert one.next_tick > (await jobs.schedules.list()).now
+        assert one.next_at > (await jobs.schedules.list()).now
         await passed(jobs, "tick", len(await jobs.schedules.ticks("tick")) + 1)
     assert await jobs.schedules.ticks("yearly") == []
     assert await of_type(jobs, "yearly") == ()
@@ -293,7 +296,7 @@ async def test_a_tick_whose_job_is_refused_passes_without_it(
         assert await passed(jobs, "yearly", 1) == [PassedTick(due, None)]
         await passed(jobs, "tick", 1)
     one = await planned(jobs, "yearly")
-    assert (one.last_tick, one.last_job) == (due, None)
+    assert (one.last_at, one.last_job) == (due, None)
     assert await of_type(jobs, "yearly") == ()
     said = [line for line in caplog.messages if "a tick of schedule yearly passes without a job" in line]
     assert len(said) == 1
@@ -314,7 +317,7 @@ async def test_a_schedule_of_a_zone_that_is_not_known_here_is_left_to_others(
     await jobs.schedule_store.announce([Announcement(one._replace(name="martian", tz="Mars/Olympus"), 1000.0)])
     async with working(jobs):
         await passed(jobs, "tick", 2)
-    assert (await planned(jobs, "martian")).next_tick == 1000.0
+    assert (await planned(jobs, "martian")).next_at == 1000.0
     said = [line for line in caplog.messages if "martian" in line]
     assert said == ["schedule martian is left to other workers: there is no time zone 'Mars/Olympus'"]
 

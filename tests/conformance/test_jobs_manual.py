@@ -77,6 +77,7 @@ async def test_failures_go_by_the_policy(jobs: JobQueue) -> None:
     assert await job.fail(ValueError("first")) is Status.RETRYING
     again = await claimed(jobs)
     assert (again.id, again.attempt) == (handle.id, 2)
+    assert [(one.kind, one.number) for one in await jobs.attempts(handle.id)] == [("error", 1), ("running", 2)]
     assert again.token > job.token
     assert await again.fail("second") is Status.DEAD
     with pytest.raises(JobFailed, match="second"):

@@ -44,6 +44,11 @@ async def test_it_is_retried_until_it_works(jobs: JobQueue) -> None:
     attempts = await jobs.inspector.attempts(handle.id)
     assert [attempt.message for attempt in attempts] == ["try 1", "try 2"]
     assert all("in flaky" in attempt.traceback for attempt in attempts)
+    *failed, last = await jobs.attempts(handle.id)
+    assert [(one.number, one.kind, one.message) for one in failed] == [(1, "error", "try 1"), (2, "error", "try 2")]
+    assert (last.number, last.kind, last.message, last.token) == (3, "completed", "", tries[-1][1])
+    assert last.started_at is not None
+    assert last.finished_at == job.completed_at
 
 
 async def test_each_wait_is_longer(jobs: JobQueue) -> None:

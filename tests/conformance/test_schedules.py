@@ -36,7 +36,7 @@ def tick_of(one: Planned, job: bool = True) -> Tick:
     """Return the next tick of a schedule, the one after it an hour later."""
     schedule = one.schedule
     brought = new_job(queue=schedule.queue, type=schedule.type, payload=schedule.payload, priority=schedule.priority)
-    return Tick(schedule.name, one.next_tick, one.next_tick + HOUR, brought if job else None)
+    return Tick(schedule.name, one.next_at, one.next_at + HOUR, brought if job else None)
 
 
 async def fire(world: World, **given: Any) -> tuple[Inserted | None, Tick]:
@@ -107,7 +107,7 @@ async def test_a_tick_passes_with_its_job(world: World) -> None:
     assert inserted.rank is not None
     job = await world.job(inserted.id)
     assert (job.status, job.type, job.payload, job.priority) == ("queued", TYPE, {"a": "é"}, 7)
-    assert await planned(world) == Planned(SCHEDULE, due + HOUR, last_tick=due, last_job=job.id)
+    assert await planned(world) == Planned(SCHEDULE, due + HOUR, last_at=due, last_job=job.id)
     assert await world.schedules.ticks("nightly", 10) == [PassedTick(due, job.id)]
     assert await world.claim_ids() == [job.id]
     assert {one.outcome: one.count for one in await world.inspector.tallies()} == {"enqueued": 1}
@@ -161,7 +161,7 @@ async def test_many_at_once_over_many_ticks(world: World, opener: Opener) -> Non
         for other in others:
             await other.close()
     passed = await world.schedules.ticks("nightly", 100)
-    assert [one.tick for one in passed] == [passed[0].tick - HOUR * number for number in range(len(passed))]
+    assert [one.at for one in passed] == [passed[0].at - HOUR * number for number in range(len(passed))]
     assert sorted(await world.claim_ids()) == sorted(str(one.job_id) for one in passed)
 
 
@@ -169,7 +169,7 @@ async def test_a_tick_without_a_job(world: World) -> None:
     due = await announce(world)
     inserted, _ = await fire(world, job=False)
     assert inserted is None
-    assert await planned(world) == Planned(SCHEDULE, due + HOUR, last_tick=due)
+    assert await planned(world) == Planned(SCHEDULE, due + HOUR, last_at=due)
     assert await world.schedules.ticks("nightly", 10) == [PassedTick(due, None)]
     assert await world.claim() == []
 
@@ -183,7 +183,7 @@ async def test_a_full_queue_lets_the_tick_pass_without_its_job(opener: Opener) -
         refused = tick_of(await planned(world))
         with pytest.raises(QueueFull):
             await world.schedules.fire(refused)
-        assert await planned(world) == Planned(SCHEDULE, due + 2 * HOUR, last_tick=due + HOUR)
+        assert await planned(world) == Planned(SCHEDULE, due + 2 * HOUR, last_at=due + HOUR)
         assert await world.schedules.fire(refused) is None
         assert await world.claim_ids() == [first.id]
         third, _ = await fire(world)
@@ -198,10 +198,10 @@ async def test_a_time_that_has_passed_brings_no_second_job(world: World) -> None
     first, _ = await fire(world)
     assert first is not None
     await world.schedules.announce([Announcement(SCHEDULE._replace(cron="* * * * *"), due)])
-    assert (await planned(world)).next_tick == due
+    assert (await planned(world)).next_at == due
     again, tick = await fire(world)
     assert again is None
-    assert (await planned(world)).next_tick == tick.following
+    assert (await planned(world)).next_at == tick.following
     assert await world.claim_ids() == [first.id]
     assert await world.schedules.ticks("nightly", 10) == [PassedTick(due, first.id)]
 

@@ -6,7 +6,7 @@ from typing import get_type_hints
 
 import pytest
 
-from queue_core import InvalidJob, JobQueue
+from queue_core import ConfigurationError, InvalidJob, JobQueue
 from queue_core.client.tasks import EnqueueArguments, EnqueueOptions
 
 
@@ -37,3 +37,20 @@ async def test_an_option_among_the_arguments_of_a_task_names_the_right_call() ->
     with pytest.raises(InvalidJob, match="unexpected keyword argument 'm'"):
         await double.enqueue(1, m=2)  # type: ignore[call-arg]
     assert (await jobs.get((await tagged.enqueue(tags=["x"])).id)).payload == {"tags": ["x"]}
+
+
+def test_a_method_is_no_task() -> None:
+    jobs = JobQueue(memory=True)
+
+    class Images:
+        def resize(self, path: str) -> str:
+            return path
+
+        @staticmethod
+        def crop(path: str) -> str:
+            return path
+
+    with pytest.raises(ConfigurationError, match=r"Images\.resize' is a method, and a job has no object to call it on"):
+        jobs.task(Images.resize)
+    assert jobs.task(Images.crop).name == "crop"
+    assert jobs.task(Images().resize).name == "resize", "a bound one brings its object"

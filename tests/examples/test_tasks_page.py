@@ -20,6 +20,7 @@ async def test_from_plain_functions() -> None:
         return {"made": f"{path}@{width}"}
 
     worker = Worker(jobs)
+    await jobs.open()  # here, so that the client's calls run where the worker does
     running = asyncio.create_task(worker.run())
     (block,) = blocks("tasks.md", "## From plain functions")
     await asyncio.to_thread(asyncio.run, run(block, {"jobs": jobs, "thumbnail": thumbnail}))

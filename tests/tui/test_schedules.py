@@ -204,7 +204,7 @@ class TestChanging:
             await seat.until("if resumed")
             await seat.press("P")
             await seat.until("weekly is ticking again, u undoes it")
-            assert (await planned(jobs, "weekly")).next_tick > (await jobs.schedules.list()).now
+            assert (await planned(jobs, "weekly")).next_at > (await jobs.schedules.list()).now
             await seat.press("u")
             await seat.until("weekly is paused")
             assert (await planned(jobs, "weekly")).paused

@@ -93,7 +93,7 @@ async def test_all_that_is_due_is_fired_in_one_look_and_missed_ticks_once(scene:
     assert len(await scene.scheduler.run_once()) == 2
     planned = (await scene.schedules.planning()).schedules
     now = scene.clock.now()
-    assert [one.next_tick - now for one in planned] == [DAY, DAY, 3600.0]
+    assert [one.next_at - now for one in planned] == [DAY, DAY, 3600.0]
     assert await Scheduler(scene.schedules, Hooks()).run_once() == []  # type: ignore[arg-type]
 
 
@@ -113,7 +113,7 @@ async def test_what_it_cannot_follow_keeps_it_neither_busy_nor_from_the_rest(sce
     await scene.schedules.announce([Announcement(DAILY, scene.clock.now())])
     assert [one.job.type for one in await scene.scheduler.run_once()] == ["task"]
     assert scene.scheduler.until_poll() > TICK_POLL - 0.4
-    assert (await scene.schedules.planning()).schedules[1].last_tick is None
+    assert (await scene.schedules.planning()).schedules[1].last_at is None
 
 
 async def test_a_paused_schedule_wakes_nobody(scene: Scene) -> None:

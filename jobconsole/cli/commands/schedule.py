@@ -151,7 +151,7 @@ def _body(planned: Planned, now: float) -> dict[str, Any]:
     return planned.schedule._asdict() | {
         "state": state_of(planned, now),
         "paused": planned.paused,
-        "next_tick": None if planned.paused else moment_at(planned.next_tick),
-        "last_tick": moment_at(planned.last_tick),
+        "next_tick": None if planned.paused else moment_at(planned.next_at),
+        "last_tick": moment_at(planned.last_at),
         "last_job": planned.last_job,
     }

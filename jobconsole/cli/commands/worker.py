@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.failures import DONE, Missing, Unreachable, check_terminal, confirm
 from jobconsole.cli.immediate import in_turn, record, report_dry_run
 from jobconsole.cli.output import Output
+from jobconsole.cli.reload import GRACE, watch
 from jobconsole.cli.root import Parser, add_change, add_verbs, duration, port, positive, size, whole
 from jobconsole.cli.session import connected, settings_of, start_log
 from jobconsole.cli.tables import WORKERS, show_table, worker_body
@@ -49,6 +50,9 @@ def add_run_arguments(verb: Parser) -> None:
     )
     verb.add_argument("--health-host", default="127.0.0.1", metavar="ADDRESS", help="there (default 127.0.0.1)")
     verb.add_argument("--grace", type=duration, default=30.0, metavar="T", help="to finish jobs after SIGTERM (30s)")
+    verb.add_argument(
+        "--reload", action="store_true", help="for development: replace the processes when Python files change"
+    )
 
 
 def run_workers(options: argparse.Namespace, output: Output) -> int:
@@ -72,13 +76,13 @@ def run_workers(options: argparse.Namespace, output: Output) -> int:
         queues=tuple(name for name in (options.queues or "").split(",") if name),
         lease=options.lease,
         heartbeat=options.heartbeat,
-        grace=options.grace,
+        grace=min(options.grace, GRACE) if options.reload else options.grace,
         max_jobs=options.max_jobs,
         max_memory=options.max_memory,
         log_format=log_format,
         log_level=log_level,
     )
-    service = Service(options.target, how)
+    service = Service(options.target, how, watch=watch if options.reload else None)
     if options.health_port is None:
         return service.run()
     return _run_with_health(service, options.health_host, options.health_port)

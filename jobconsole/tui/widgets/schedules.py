@@ -180,8 +180,8 @@ class TickTable(Table[TickLine]):
 
     def _settled(self, line: ScheduleLine) -> bool:
         """Whether a look would hardly show anything new."""
-        rows, last = self.selection.rows, line.planned.last_tick
-        new = last is not None and not (rows and rows[0].tick.tick >= last)
+        rows, last = self.selection.rows, line.planned.last_at
+        new = last is not None and not (rows and rows[0].tick.at >= last)
         moving = any(row.job is not None and row.job.status not in FINAL for row in rows)
         return not new and not moving and time.monotonic() - self._read_at < SETTLED_SECONDS
 

@@ -34,8 +34,8 @@ class MemorySchedules:
                     continue
                 before = row.planned.schedule
                 same = (before.cron, before.tz, before.type) == (schedule.cron, schedule.tz, schedule.type)
-                kept = row.planned.next_tick if same else next_tick
-                row.planned = replace(row.planned, schedule=schedule, next_tick=kept)
+                kept = row.planned.next_at if same else next_tick
+                row.planned = replace(row.planned, schedule=schedule, next_at=kept)
 
     async def planning(self) -> Planning:
         with self._state.lock:
@@ -45,17 +45,17 @@ class MemorySchedules:
     async def until_tick(self) -> float | None:
         """Return the seconds until the next tick of a schedule that is not paused."""
         with self._state.lock:
-            times = [row.planned.next_tick for row in self._rows.values() if not row.planned.paused]
+            times = [row.planned.next_at for row in self._rows.values() if not row.planned.paused]
             return min(times) - self._state.clock.now() if times else None
 
     async def fire(self, tick: Tick) -> Inserted | None:
         """Record a tick and insert its job, unless another caller was first."""
         with self._state.lock:
             row = self._rows.get(tick.schedule)
-            if row is None or row.planned.paused or row.planned.next_tick != tick.due:
+            if row is None or row.planned.paused or row.planned.next_at != tick.due:
                 return None
-            if any(passed.tick == tick.due for passed in row.ticks):
-                row.planned = replace(row.planned, next_tick=tick.following)
+            if any(passed.at == tick.due for passed in row.ticks):
+                row.planned = replace(row.planned, next_at=tick.following)
                 return None
             try:
                 inserted = None if tick.job is None else self._store.write([tick.job])[0]
@@ -80,7 +80,7 @@ class MemorySchedules:
             row = self._rows.get(name)
             if row is None or not row.planned.paused:
                 return False
-            row.planned = replace(row.planned, paused=False, next_tick=next_tick)
+            row.planned = replace(row.planned, paused=False, next_at=next_tick)
             return True
 
     async def remove(self, name: str) -> bool:
@@ -96,5 +96,5 @@ class MemorySchedules:
 
 
 def _pass(row: ScheduleRow, tick: Tick, job_id: str | None) -> None:
-    row.planned = replace(row.planned, next_tick=tick.following, last_tick=tick.due, last_job=job_id)
-    insort(row.ticks, PassedTick(tick.due, job_id), key=lambda passed: passed.tick)
+    row.planned = replace(row.planned, next_at=tick.following, last_at=tick.due, last_job=job_id)
+    insort(row.ticks, PassedTick(tick.due, job_id), key=lambda passed: passed.at)

@@ -23,7 +23,7 @@ def prune(state: MemoryState) -> None:
         state.remove(row, f"expired_{row.status}")
     for schedule in state.schedules.values():
         kept = now - _or_never(state.retention.completed)
-        schedule.ticks = [tick for tick in schedule.ticks if tick.tick >= kept]
+        schedule.ticks = [tick for tick in schedule.ticks if tick.at >= kept]
     _prune_operations(state, now)
     state.unique.prune(state.jobs, now)
     state.tallies.forget_before(now - SERIES_SECONDS)
