@@ -41,6 +41,10 @@ class SettledJob:
     error: str | None
     # seconds since the epoch at which the next attempt is due; None when it has none, or is ready now
     due: float | None
+    # of a failed attempt's error: jobs that fail alike have the same; see queue_core.model.signature
+    signature: str | None = None
+    # of a failed attempt
+    traceback: str | None = None
 
 
 class Middleware:
@@ -184,11 +188,11 @@ class AfterSettle:
             self._behind = True
             return
         kind: OutcomeKind = "cancelled" if answer.cancelled else outcome.kind
-        error = None if outcome.failure is None else summary(outcome.failure)
-        run = outcome.run_us / 1e6
-        self._buffer.append(
-            SettledJob(outcome.id, outcome.queue, outcome.type, outcome.token, kind, run, error, answer.due)
-        )
+        failure = outcome.failure
+        why = (None, None, None) if failure is None else (summary(failure), failure.signature, failure.traceback)
+        error, *details = why
+        ids = (outcome.id, outcome.queue, outcome.type, outcome.token)
+        self._buffer.append(SettledJob(*ids, kind, outcome.run_us / 1e6, error, answer.due, *details))
         if self._task is None or self._task.done():
             self._behind = False
             self._task = asyncio.create_task(self._run(), context=self._context.copy())

@@ -13,6 +13,7 @@ from tests.architecture.sources import ROOT, files
 
 # What names the console nevertheless, and why: file → the words themselves and the reason.
 OF_THE_CONSOLE: Mapping[str, tuple[str, str]] = {
+    "queue_core/integrations/sentry.py": ('LINK = "jobconsole://"', "a report links to the job in the console"),
     "queue_core/errors.py": ("'jobconsole migrate'", "the sentence names the command that repairs a schema"),
     "queue_core/model/settings.py": ('SCHEMA = "jobconsole"', "the schema of a queue that names none"),
     "queue_core/worker/heartbeat.py": ('version("jobconsole")', "the name of the distribution that both packages are"),
