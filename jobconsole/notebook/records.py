@@ -110,7 +110,7 @@ _DRAWN: dict[tuple[str, str], Callable[[Any], Iterable[Block]]] = {
     ("queue_core.client.health", "Stats"): stats_blocks,
     ("queue_core.client.health", "Health"): health_blocks,
     ("queue_core.client.results", "JobHandle"): handle_blocks,
-    ("queue_core.blocking", "BlockingHandle"): handle_blocks,
+    ("queue_core.blocking.parts", "BlockingHandle"): handle_blocks,
     ("queue_core.model.operation", "Operation"): operation_blocks,
 }
 """What draws each record, by module and name of its class."""

@@ -3,6 +3,7 @@ their own; errors as one sentence."""
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from jobconsole.notebook import NotebookConsole, as_html, as_text, load_ipython_extension
+from jobconsole.notebook import NotebookConsole, as_html, as_text, load_ipython_extension, records
 from queue_core import InvalidArgument, Job, JobHandle
 from tests.notebook.conftest import HOSTILE
 
@@ -95,6 +96,11 @@ def test_a_store_that_is_gone_is_one_sentence(console: NotebookConsole) -> None:
     rows = console.dlq()
     console.close()
     assert as_text(rows) == "QueueCoreError: this connection is closed; connect() makes another one"
+
+
+@pytest.mark.parametrize(("module", "name"), records._DRAWN)
+def test_what_is_registered_by_name_is_there(module: str, name: str) -> None:
+    assert getattr(importlib.import_module(module), name).__module__ == module
 
 
 def test_records_have_no_drawing_code() -> None:
