@@ -31,6 +31,7 @@
         ├── JobCancelled
         ├── ResultExpired         the job has completed, and its result is over its retention
         └── ResultTimeout
+            └── NoWorker          nothing in this process runs the jobs of a queue in memory
 
 Each carries one sentence that a person understands and the values it speaks of as attributes. Outside of the tree is
 SoftTimeLimitExceeded, which is raised in handlers: a cancellation, so that whatever they wait for ends as it ends then,
@@ -286,3 +287,15 @@ class ResultTimeout(ResultError, TimeoutError):
         super().__init__(f"job {job_id} did not finish within {timeout:g} s")
         self.job_id = job_id
         self.timeout = timeout
+
+
+class NoWorker(ResultTimeout):
+    """The job is in memory, where no worker can run it."""
+
+    def __init__(self, job_id: str, status: str) -> None:
+        super().__init__(job_id, 0.0)
+        self.args = (
+            f"job {job_id} is {status}, and nothing runs the jobs of this queue, which is in memory: call run_due() in "
+            "a test, or run a Worker(jobs) in this process",
+        )
+        self.status = status

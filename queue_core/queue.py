@@ -238,6 +238,8 @@ class JobQueue(Housed, JobVerbs):
         self._enqueuer = Enqueuer(backend, self.settings)
         self._results = Results(backend)
         self._manual = None
+        # the workers on this backend, in this process
+        self.workers: WeakSet[object] = WeakSet()
         self.operations = Operations(backend.operations, Effects(backend.dispatcher, backend.bus))
 
     @classmethod
@@ -452,9 +454,14 @@ class JobQueue(Housed, JobVerbs):
         self._declared.add(queue)
         given = self.settings.queues
         own = given[queue].over(declared) if queue in given else declared
-        self.settings = self.settings.model_copy(update={"queues": {**given, queue: own}})
-        self._compose(open_backend(self.settings), opened=False)
+        self.use(self.settings.model_copy(update={"queues": {**given, queue: own}}))
         return rules_of(self.settings.rules, queue)
+
+    def use(self, settings: JobsSettings) -> JobsSettings:
+        """Work with other settings from now on, while this object is not open; return those before."""
+        before, self.settings = self.settings, settings
+        self._compose(open_backend(settings), opened=False)
+        return before
 
     def swap(self, backend: Backend, opened: bool = False) -> tuple[Backend, bool]:
         """Work on another backend from now on; return the one before, and whether it was open. For `testing`."""
@@ -587,7 +594,11 @@ class JobQueue(Housed, JobVerbs):
     async def wait_for(self, queue: str, job_id: str, timeout: float | None) -> Any:
         """Wait for a job of a known queue; see `result`."""
         await self.backend()
-        return await self._results.wait(queue, check_id(job_id), check_timeout(timeout))
+        return await self._results.wait(queue, check_id(job_id), check_timeout(timeout), self._may_run)
+
+    def _may_run(self) -> bool:
+        """Return whether anything may run the jobs: with a queue in memory, in this process alone."""
+        return bool(self._backend.store.name != "memory" or self.workers or self._manual)
 
     async def status_of(self, job_id: str) -> Status:
         """Return where a job is in its life.

@@ -100,6 +100,12 @@ class Hooks:
         if kind.after_settle is not Middleware.after_settle:
             self.after.append(hook)
 
+    def remove(self, hook: Middleware) -> None:
+        """Take a registered middleware out again."""
+        for hooks in (self._registered, self.before, self.around, self.after):
+            if hook in hooks:
+                hooks.remove(hook)
+
     async def before_enqueue(self, jobs: Sequence[NewJob]) -> Sequence[NewJob]:
         """Call the hooks with jobs before they are written, and return the jobs with the headers that these gave them.
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from queue_core.client.feed import EventFeed, Gap, Received
-from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultExpired, ResultTimeout, StoreUnavailable
+from queue_core.errors import (
+    JobCancelled,
+    JobFailed,
+    JobNotFound,
+    NoWorker,
+    ResultExpired,
+    ResultTimeout,
+    StoreUnavailable,
+)
 from queue_core.model.codec import decode_result
 from queue_core.model.events import STATE, Event, EventName, is_final, state_event
 from queue_core.model.job import JobResult
@@ -19,6 +27,8 @@ R = TypeVar("R")
 
 READ_BACK_FIRST, READ_BACK_MOST = 1.0, 5.0
 """Seconds between two reads of an awaited job, growing."""
+MOMENT = 0.05
+"""Seconds in which a worker of this process may begin before its absence is an error."""
 
 
 class Results:
@@ -28,8 +38,11 @@ class Results:
         self._backend = backend
         self.feed = EventFeed(backend.bus)
 
-    async def wait(self, queue: str, job_id: str, timeout: float | None) -> Any:
-        """Wait for a job's completion and return its result; for the errors see JobHandle.result."""
+    async def wait(self, queue: str, job_id: str, timeout: float | None, may_run: Callable[[], bool]) -> Any:
+        """Wait for a job's completion and return its result; for the errors see JobHandle.result.
+
+        `may_run`: whether anything may run the job. Where nothing does, that is an error after a moment.
+        """
         start = time.monotonic()
         pause = READ_BACK_FIRST
         async with self._backend.bus.watch(queue, job_id) as wait:
@@ -40,6 +53,8 @@ class Results:
                 left = float("inf") if timeout is None else timeout - (time.monotonic() - start)
                 if left <= 0:
                     raise ResultTimeout(job_id, cast(float, timeout))
+                if not may_run() and not await wait(min(MOMENT, left)) and not may_run() and left > MOMENT:
+                    raise NoWorker(job_id, result.status)
                 await wait(min(pause, left))
                 pause = min(READ_BACK_MOST, pause * 1.5)
 
@@ -166,7 +181,7 @@ class JobHandle(Generic[R]):
             JobCancelled: the job was cancelled.
             JobNotFound: the job was purged, or its retention has passed.
             ResultExpired: the job has completed, and its result has exceeded `retention.results`.
-            ResultTimeout: not finished in time; the job continues.
+            ResultTimeout: not finished in time; the job continues. NoWorker: a queue in memory has nothing to run it.
         """
         return cast(R, await self._source.wait_for(self.queue, self.id, timeout))
 

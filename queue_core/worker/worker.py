@@ -68,6 +68,7 @@ class Worker:
     ) -> None:
         self.id = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         self._jobs = jobs
+        jobs.workers.add(self)
         self._queues = _queues_of(jobs.tasks, queues)
         # None: every type
         self._types = None if handler is not None else jobs.tasks.types()
@@ -82,9 +83,8 @@ class Worker:
         self._publisher = EventPublisher(jobs.bus, jobs.settings.rules)
         self._settler = Settler(jobs.store, jobs.dispatcher, self._publisher, self._held, jobs.hooks)
         handlers, target = handlers_of(jobs, handler, queues, target)
-        slots = _check_slots(concurrency)
-        defaults, limits = jobs.settings.defaults, jobs.settings.limits
-        most = defaults.max_losses
+        slots, limits = _check_slots(concurrency), jobs.settings.limits
+        defaults, most = jobs.settings.defaults, jobs.settings.defaults.max_losses
         self._lifespan = jobs.lifespans.prepare()
         runs_in = (target, most, defaults.children, self._lifespan)
         plan = RunPlan(handlers, jobs.hooks, limits, slots, self.id, jobs.store, *runs_in)
@@ -239,6 +239,7 @@ class Worker:
                 await asyncio.wait_for(self._jobs.store.unregister_worker(self.id, heartbeat.place), RETIRE_SECONDS)
             await self._runner.close()
             self._runner.forget_stubborn()
+            self._jobs.workers.discard(self)
             logger.info("worker %s has stopped", self.id)
 
     def _new_heartbeat(self) -> Heartbeat:

@@ -19,6 +19,8 @@ PASSES_ON: Mapping[str, str] = {
     "queue_core/client/operations.py:Operations.get": "the public face of operations",
     "queue_core/client/operations.py:Operations.outcomes": "the public face of operations",
     "queue_core/delivery/redis_events.py:RedisEventBus.watch": "one connection watches for all waiters",
+    "queue_core/integrations/pytest_plugin.py:InlineJobs.advance": "the public face of tests",
+    "queue_core/integrations/pytest_plugin.py:InlineJobs.run_due": "the public face of tests",
     "queue_core/ports/backend.py:Backend.open": "names the one part that is opened; all are closed",
     "queue_core/stores/postgres/insert.py:QueueIds.remember": "names what the change of a dictionary means",
     "queue_core/stores/postgres/session/listening.py:Notifications.on_gap": "names what the change of a list means",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from copy import deepcopy
 from itertools import islice
 from math import inf, isinf
@@ -34,6 +35,7 @@ from queue_core.model.states import Status
 from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, LeaseRenewal, Neighbour
 from queue_core.runtime import Clock, SystemClock
 from queue_core.stores.memory.records import JobRow, Lease, QueueRow, WorkerRow, moment, of_one_claim
+from queue_core.stores.memory.session import MemoryTransaction
 from queue_core.stores.memory.settle import reclaim, settle
 from queue_core.stores.memory.state import MemoryState
 from queue_core.stores.memory.upkeep import prune
@@ -196,6 +198,29 @@ class MemoryStore:
             _check(job)
         with self.state.lock:
             return self.write(jobs)
+
+    async def prepare(self, jobs: Sequence[NewJob]) -> None:
+        """Do nothing: no locks and numbers are needed."""
+
+    async def insert_on(self, connection: Any, jobs: Sequence[NewJob], prepared: object = None) -> list[Inserted]:
+        """Hold jobs back for a handler's transaction; on any other connection write them at once: it is elsewhere."""
+        return connection.hold(jobs) if isinstance(connection, MemoryTransaction) else await self.insert(jobs)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[MemoryTransaction]:
+        """Give what holds back a handler's jobs; `settle_on` writes them."""
+        yield MemoryTransaction()
+
+    async def settle_on(self, connection: MemoryTransaction, outcome: Outcome) -> Settled:
+        with self.state.lock:
+            row = self.state.jobs.get(outcome.id)
+            if row is None or row.lease is None or row.lease.token != outcome.token:
+                return Settled(outcome.id, accepted=False)
+            self.write(connection.jobs)
+            rows = [self.state.jobs[job.id] for job in connection.jobs if job.id in self.state.jobs]
+            settled = settle(self.state, outcome)
+            ready = tuple(one.ready() for one in rows if one.status is Status.QUEUED and not one.blocked)
+            return settled._replace(unblocked=self.state.unblocked() + ready)
 
     def write(self, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Write jobs like `insert`; for who holds the lock."""

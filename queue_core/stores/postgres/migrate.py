@@ -91,6 +91,16 @@ def _migrate(url: str, schema: str, applied: list[int]) -> list[int]:
     return applied
 
 
+def drop(url: str, schema: str) -> None:
+    """Remove a schema with everything in it, after a test that had it for itself.
+
+    Raises:
+        StoreUnavailable: the server cannot be reached.
+    """
+    with _connect(url) as connection:
+        connection.execute(load("migrate/drop", schema))
+
+
 def pending(url: str, schema: str = SCHEMA) -> Pending:
     """Return what `migrate` would do.
 

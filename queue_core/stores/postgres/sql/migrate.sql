@@ -174,3 +174,7 @@ INSERT INTO {schema}.schema_version (version, name) VALUES (2, 'schema')
 SELECT CASE WHEN EXISTS (SELECT FROM generate_series(-1, 7) AS n
                           WHERE to_regclass('{schema}.job_history_' || to_char((now() AT TIME ZONE 'UTC')::date + n, 'YYYYMMDD')) IS NULL)
             THEN {schema}.make_job_history(7) ELSE 0 END
+
+-- name: drop
+-- Remove the schema with everything in it.
+DROP SCHEMA {schema} CASCADE
