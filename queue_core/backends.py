@@ -148,7 +148,7 @@ def _redis(settings: JobsSettings) -> Backend:
     from queue_core.delivery.cluster_dispatcher import make_dispatcher
     from queue_core.delivery.redis_events import RedisEventBus
     from queue_core.redis.client import make_pipelined
-    from queue_core.stores.redis.operations import RedisOperations
+    from queue_core.stores.redis.operations.store import RedisOperations
     from queue_core.stores.redis.read import RedisInspector
     from queue_core.stores.redis.schedules import RedisSchedules
     from queue_core.stores.redis.store import RedisStore

@@ -61,6 +61,10 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 | `P schedule:<name>` | HASH | the fields of a schedule, its next and its last tick |
 | `P ticks` | ZSET schedule → time | next ticks of the schedules that are not paused |
 | `P fired:<schedule>` | ZSET time, job → time | ticks that have fired |
+| `P outgoing` | HASH name → JSON | on a cluster: moves to queues of other slots that have not ended |
+| `P transit:<name>:…` | as above | on a cluster: the jobs of such a move, on their way |
+| `P operation:<number>` | HASH | on a cluster: the step of an operation that may change jobs here; expires |
+| `P operation:<number>:changed` | string | on a cluster: the members that it has changed here; expires |
 | `P seq`, `P token` | string | the last order of arrival, the time of the last lease token |
 | `<prefix>queues` | SET | names of all queues |
 | `<prefix>workers` | HASH worker → entry | goes a day after the last heartbeat |
@@ -182,3 +186,7 @@ class ClusterKeys(Keys):
     def operations_of(self, ids: Iterable[str]) -> list[str]:
         """Return the keys of the operations that have changed jobs."""
         return [f"{self._tagged}operations_of:{job_id}" for job_id in ids]
+
+    def done_parts(self, queue: str) -> tuple[str, str]:
+        """Return the text before and after the id in a queue's done channels, which have no slot."""
+        return super().of(queue, "job:"), ":done"

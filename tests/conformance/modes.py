@@ -111,7 +111,7 @@ def sqlite(path: str | None) -> Opener:
 
 def redis(address: str | None) -> Opener:
     """Return what opens the store under a prefix of a Redis."""
-    from queue_core.stores.redis.operations import RedisOperations
+    from queue_core.stores.redis.operations.store import RedisOperations
     from queue_core.stores.redis.read import RedisInspector
     from queue_core.stores.redis.schedules import RedisSchedules
     from queue_core.stores.redis.store import RedisStore

@@ -10,12 +10,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from redis.asyncio import Redis
 
 from queue_core import JobContext, JobQueue
 from queue_core.model.events import Event, EventName, encode_end
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import JobsSettings
+from queue_core.redis.client import make_client
 from tests.conformance.modes import settings_of
 from tests.conformance.working import PATIENCE, working
 
@@ -69,9 +69,7 @@ async def listening(settings: JobsSettings, *channels: str) -> AsyncIterator[Mes
 
 
 async def _subscribed(settings: JobsSettings, channels: tuple[str, ...], found: Messages, ready: asyncio.Event) -> None:
-    url = settings.redis.url
-    assert url is not None
-    client = Redis.from_url(url.get_secret_value(), decode_responses=True)
+    client = make_client(settings.redis)
     pubsub = client.pubsub()
     try:
         await pubsub.subscribe(*channels)

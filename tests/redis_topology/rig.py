@@ -54,11 +54,41 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
+def tls_program() -> Path | None:
+    """Return a server that speaks TLS; the one of the wheel does not."""
+    found = shutil.which("redis-server")
+    if found is None:
+        return None
+    # Without a certificate it ends at once, and complains of that, or of an option that it does not know.
+    command = [found, "--port", "0", "--tls-port", "7000"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return Path(found) if "tls-cert-file" in answer.stdout + answer.stderr else None
+
+
+class Certificate:
+    """A key and a certificate for the loopback address, which is its own authority."""
+
+    def __init__(self, folder: Path) -> None:
+        self.key, self.certificate = folder / "tls.key", folder / "tls.crt"
+        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+        command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(self.key), "-out", str(self.certificate)]
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
+
+    def options(self, port: int) -> dict[str, str]:
+        """Return the options of a server that speaks TLS alone."""
+        files = {"tls-cert-file": str(self.certificate), "tls-key-file": str(self.key)}
+        both = {"tls-ca-cert-file": str(self.certificate), "tls-auth-clients": "no", "tls-replication": "yes"}
+        return {"port": "0", "tls-port": str(port)} | files | both
+
+
 class Server:
     """One server; its folder and port stay when it is started again."""
 
-    def __init__(self, folder: Path, port: int, *options: str, sentinel: bool = False) -> None:
+    def __init__(
+        self, folder: Path, port: int, *options: str, sentinel: bool = False, tls: Certificate | None = None
+    ) -> None:
         self.port = port
+        self.tls = tls
         self.folder = folder / str(port)
         self.folder.mkdir()
         self._options, self._sentinel = options, sentinel
@@ -67,15 +97,18 @@ class Server:
 
     def start(self) -> None:
         """Start it, on the data that it has."""
-        program = find_redis(preference(None)).path
+        program = find_redis(preference(None)).path if self.tls is None else tls_program()
+        place = {"port": str(self.port)} if self.tls is None else self.tls.options(self.port)
         command = [str(program)]
         if self._sentinel:
             command += [str(self.folder / "sentinel.conf"), "--sentinel"]
             if not (self.folder / "sentinel.conf").exists():
-                lines = [f"port {self.port}", "bind 127.0.0.1", f"dir {self.folder}", *self._options]
+                own = [f"{name} {value}" for name, value in place.items()]
+                lines = [*own, "bind 127.0.0.1", f"dir {self.folder}", *self._options]
                 (self.folder / "sentinel.conf").write_text("\n".join(lines) + "\n")
         else:
-            command += ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", ""]
+            command += [part for name, value in place.items() for part in (f"--{name}", value)]
+            command += ["--bind", "127.0.0.1", "--dir", str(self.folder), "--save", ""]
             command += self._options
         with (self.folder / "log").open("ab") as log:
             # It makes one call of the kernel and takes no lock.
@@ -90,6 +123,8 @@ class Server:
 
     def client(self, **options: Any) -> redis.Redis:
         """Return a client of this server alone."""
+        if self.tls is not None:
+            options |= {"ssl": True, "ssl_ca_certs": str(self.tls.certificate), "host": "127.0.0.1"}
         return redis.Redis(port=self.port, decode_responses=True, socket_timeout=5, **options)
 
     def ask(self, *command: Any, **options: Any) -> Any:
@@ -119,12 +154,13 @@ class Server:
 class Trio:
     """A primary with two replicas, and three Sentinels."""
 
-    def __init__(self, folder: Path, password: str = "") -> None:
+    def __init__(self, folder: Path, password: str = "", tls: bool = False) -> None:
+        self.tls = Certificate(folder) if tls else None
         ports = free_ports(6)
         login = ["--requirepass", password, "--masterauth", password] if password else []
         self.options = {"password": password} if password else {}
         data = ["--appendonly", "yes", "--repl-diskless-sync-delay", "0", *login]
-        self.servers = [Server(folder, port, *data) for port in ports[:3]]
+        self.servers = [Server(folder, port, *data, tls=self.tls) for port in ports[:3]]
         first = self.servers[0]
         wait_until("the primary answers", lambda: first.ask("PING", **self.options))
         for replica in self.servers[1:]:
@@ -138,7 +174,7 @@ class Trio:
         watch += [f"sentinel auth-pass {NAME} {password}", f"requirepass of-{password}"] if password else []
         watch += [f"sentinel sentinel-pass of-{password}"] if password else []
         self.sentinel_options = {"password": f"of-{password}"} if password else {}
-        self.sentinels = [Server(folder, port, *watch, sentinel=True) for port in ports[3:]]
+        self.sentinels = [Server(folder, port, *watch, sentinel=True, tls=self.tls) for port in ports[3:]]
         for sentinel in self.sentinels:
             wait_until("it answers", lambda one=sentinel: one.ask("PING", **self.sentinel_options))
         self.wait_whole()
@@ -151,8 +187,10 @@ class Trio:
     def url(self, name: str = NAME) -> str:
         """Return the address of the primary that Sentinels know by this name."""
         login = f":{self.options['password']}@" if self.options else ""
-        query = f"?sentinel_password={self.sentinel_options['password']}" if self.options else ""
-        return f"redis+sentinel://{login}{self.hosts}/{name}/0{query}"
+        query = [f"sentinel_password={self.sentinel_options['password']}"] if self.options else []
+        query += [f"ssl_ca_certs={self.tls.certificate}"] if self.tls else []
+        scheme = "rediss" if self.tls else "redis"
+        return f"{scheme}+sentinel://{login}{self.hosts}/{name}/0{'?' if query else ''}{'&'.join(query)}"
 
     def primary(self) -> Server:
         """Return the server that a Sentinel calls the primary."""
@@ -192,14 +230,16 @@ class Trio:
 class Cluster:
     """Three masters with a replica each."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, tls: bool = False) -> None:
+        self.tls = Certificate(folder) if tls else None
         ports = free_ports(6)
+        options = (*options, "--tls-cluster", "yes") if tls else options
         common = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1500", "--appendonly", "yes"]
         common += ["--repl-diskless-sync-delay", "0", "--cluster-replica-validity-factor", "0", *options]
         self.servers = []
         for port in ports:
             bus = free_ports(1)[0]
-            self.servers.append(Server(folder, port, *common, "--cluster-port", str(bus)))
+            self.servers.append(Server(folder, port, *common, "--cluster-port", str(bus), tls=self.tls))
         for server in self.servers:
             wait_until("it answers", lambda one=server: one.ask("PING"))
         first = self.servers[0]
@@ -227,7 +267,10 @@ class Cluster:
     @property
     def url(self) -> str:
         """The address of the cluster by two of its nodes."""
-        return f"redis+cluster://127.0.0.1:{self.servers[0].port},127.0.0.1:{self.servers[4].port}"
+        hosts = f"127.0.0.1:{self.servers[0].port},127.0.0.1:{self.servers[4].port}"
+        return (
+            f"rediss+cluster://{hosts}?ssl_ca_certs={self.tls.certificate}" if self.tls else f"redis+cluster://{hosts}"
+        )
 
     def masters(self) -> list[Server]:
         """Return the servers that own slots."""
@@ -306,12 +349,12 @@ class Cluster:
 
 
 @contextmanager
-def started(make: Callable[..., Any], *args: Any) -> Iterator[Any]:
+def started(make: Callable[..., Any], *args: Any, **options: Any) -> Iterator[Any]:
     """Start servers in a folder of their own."""
     folder = Path(tempfile.mkdtemp(prefix="topology", dir="/tmp"))
     found = None
     try:
-        found = make(folder, *args)
+        found = make(folder, *args, **options)
         yield found
     finally:
         if found is not None:

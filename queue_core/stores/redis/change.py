@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from queue_core.errors import QueueNotFound
@@ -14,6 +15,15 @@ from queue_core.redis.scripts import Call
 from queue_core.stores.redis.capacity import ORDERING_KEYS, answer_of
 from queue_core.stores.redis.delivery import ORDER
 from queue_core.stores.redis.hints import DueHints
+from queue_core.stores.redis.operations.transit import (
+    Transit,
+    departure_keys,
+    make_transit,
+    records_of,
+    run_batch,
+    transfer_keys,
+    unlimited,
+)
 from queue_core.stores.redis.session import RedisLink, chunks
 
 T = TypeVar("T")
@@ -36,11 +46,6 @@ _SETS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """The keys of the verbs that take no options, whose scripts have their names."""
 _REMOVE = ("errors", "tallies", "minutes", *ORDERING_KEYS, "pending", "unique", "unique_expires")
-_TRANSFER = (
-    "pending", "offered", "scheduled", "retrying", "unfinished", "completed", "dlq", "trash", "errors", "types",
-    "depths", *ORDERING_KEYS, "unique", "unique_expires", "signatures", "last_seen",
-)  # fmt: skip
-_RECORDS = ("job", "attempts", "log", "by_type")
 
 
 class JobState(NamedTuple):
@@ -72,6 +77,11 @@ class StepKey(NamedTuple):
     name: str
 
 
+def step_names(step: StepKey) -> tuple[str, str]:
+    """Return the names of what is kept beside a queue of a cluster of an operation: its step, its changed members."""
+    return f"operation:{step.number}", f"operation:{step.number}:changed"
+
+
 class QueueBatch(NamedTuple):
     """A script that changes some jobs of one queue."""
 
@@ -83,6 +93,8 @@ class QueueBatch(NamedTuple):
     target: str
     # False: it only prepares what the next part changes
     changes: bool = True
+    # where they go to a queue of another slot
+    transit: Transit | None = None
 
 
 class ChangeOutcome:
@@ -91,9 +103,12 @@ class ChangeOutcome:
     def __init__(self) -> None:
         self._changed: dict[str, None] = {}
         self._ready: dict[str, Ready] = {}
+        # queues with jobs that may wait for their time
+        self.targets: set[str] = set()
 
     def take(self, part: QueueBatch, answers: Iterable[Any]) -> None:
         """Read the answers of a part."""
+        self.targets.add(part.target)
         for job_id, answer in zip(part.ids, answers, strict=True):
             own, unblocked = answer_of(part.queue, answer)
             if own and part.changes:
@@ -156,8 +171,9 @@ class VerbScripts:
             yield self._transfer("retry", queue, jobs, options, step)
         ids = [job.id for job in jobs]
         keys = dict(zip(_RETRY, self._link.of(target, _RETRY), strict=True))
-        # It counts where it has died.
-        keys |= zip(("tallies", "minutes"), self._link.of(queue, ("tallies", "minutes")), strict=True)
+        # It counts where it has died, unless that is in another slot.
+        home = target if self._link.apart else queue
+        keys |= zip(("tallies", "minutes"), self._link.of(home, ("tallies", "minutes")), strict=True)
         rules = rules_of(self._rules, target)
         args = [rules.aging_us, rules.open_keys, *(one for job_id in ids for one in (job_id, _delay(options)))]
         keys_all = [*keys.values(), *self._link.keys.jobs(target, ids)]
@@ -167,14 +183,20 @@ class VerbScripts:
         self, verb: str, queue: str, jobs: Sequence[JobState], options: ChangeOptions, step: StepKey | None
     ) -> QueueBatch:
         target = options.queue or queue
-        keys = self._link.of(queue, _TRANSFER)
-        keys += [*self._link.of(target, (*_TRANSFER, "arrival", "seq")), self._link.keys.queues]
-        for job in jobs:
-            keys += [*self._records(queue, job), *self._records(target, job)]
         rules = rules_of(self._rules, target)
         priority = "" if options.priority is None else options.priority
         args = [verb, rules_of(self._rules, queue).open_keys, rules.open_keys, rules.aging_us, priority, target]
         args += [one for job in jobs for one in (job.id, key_in(self._rules, target, queue, job.key) or "")]
+        own = [(job.id, job.type) for job in jobs]
+        if target != queue and self._link.apart:
+            transit = make_transit(queue, target, own, args)
+            keys, args = departure_keys(self._link, transit), unlimited(args, 2, own)
+            part = self._part("transfer", keys, args, (queue, target), jobs, step)
+            return part._replace(changes=verb == "move", transit=transit)
+        here, there = (partial(self._link.of, one) for one in (queue, target))
+        # The names of all queues are in another slot of a cluster, and not needed in the queue itself.
+        names = there(["capacity_answer"])[0] if self._link.apart else self._link.keys.queues
+        keys = transfer_keys(here, there, names, own)
         part = self._part("transfer", keys, args, (queue, target), jobs, step)
         return part._replace(changes=verb == "move")
 
@@ -192,15 +214,11 @@ class VerbScripts:
         """
         keys = self._link.of(queue, (place, *_REMOVE))
         for job in jobs:
-            keys += self._records(queue, job)
+            keys += self._link.of(queue, records_of(job.id, job.type))
         outcome, us = kept
         args = [outcome, "" if us is None else us, rules_of(self._rules, queue).open_keys]
         args += [one for job in jobs for one in (job.id, job.type, job.key or "", job.unique_key or "")]
         return self._part("remove", keys, args, (queue, queue), jobs, step)
-
-    def _records(self, queue: str, job: JobState) -> list[str]:
-        names = (f"{name}:{job.type if name == 'by_type' else job.id}" for name in _RECORDS)
-        return self._link.of(queue, names)
 
     def _part(
         self,
@@ -214,6 +232,8 @@ class VerbScripts:
         if step is None:
             # Not read later, but they are of this queue.
             own = self._link.of(queues[0], ("operation", "changed"))
+        elif self._link.apart:
+            own = self._link.of(queues[0], step_names(step))
         else:
             own = [self._link.keys.operation(step.number, name) for name in ("", "changed")]
         return QueueBatch(Call(script, [*keys, *own], [*args, _frozen(step, jobs)]), [job.id for job in jobs], *queues)
@@ -239,12 +259,11 @@ async def change(
     """Change those of these jobs that are in a state that the verb acts on."""
     found = await link.find(ids, STATE_FIELDS)
     jobs = [state_of(job_id, *found[job_id]) for job_id in dict.fromkeys(ids) if job_id in found]
-    outcome, targets = ChangeOutcome(), set()
+    outcome = ChangeOutcome()
     for part in VerbScripts(link, rules).parts(verb, jobs, options):
-        outcome.take(part, (await link.run_many([part.call]))[0])
-        targets.add(part.target)
+        outcome.take(part, await run_batch(link, part.call, part.transit))
     if noted_as_waiting(verb, options):
-        await DueHints(link).waiting(targets)
+        await DueHints(link).waiting(outcome.targets)
     return outcome.result()
 
 

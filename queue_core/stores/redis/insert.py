@@ -64,7 +64,10 @@ class RedisInserts:
                 groups.setdefault(job.queue, []).append(job)
         parts = [(queue, part) for queue, group in groups.items() for part in portions(group, size_of)]
         limited = any(rules_of(self._rules, queue).limits for queue in groups)
-        written = await (self._write_limited(groups, parts) if limited else self._write(parts))
+        if limited and self._link.apart and len(groups) > 1:
+            written = await self._write_apart(groups, parts)
+        else:
+            written = await (self._write_limited(groups, parts) if limited else self._write(parts))
         return [inserted(job, "k" if (job.queue, job.id) in known else next(written[job.queue])) for job in jobs]
 
     async def _known_elsewhere(self, jobs: Sequence[NewJob]) -> set[_Place]:
@@ -118,6 +121,20 @@ class RedisInserts:
                 await self._take(parts, found[asked:], answers)
                 return {queue: iter(one) for queue, one in answers.items()}
         raise StoreUnavailable("redis", "it forgets its scripts all the time")
+
+    async def _write_apart(
+        self, groups: Mapping[str, Sequence[NewJob]], parts: Sequence[_Part]
+    ) -> dict[str, Iterator[str]]:
+        """Write jobs queue by queue, where no transaction reaches several; one that is full now refuses all of them."""
+        check = self.check_capacity(groups)
+        for queue, call in zip(check.queues, check.calls, strict=True):
+            # Each keeps its own answer.
+            own = call._replace(keys=[self._link.keys.of(queue, "capacity_answer"), *call.keys[1:]])
+            check_room(self._rules, check._replace(queues=[queue]), await self._link.run_many([own]))
+        written: dict[str, Iterator[str]] = {}
+        for queue, jobs in groups.items():
+            written |= await self._write_limited({queue: jobs}, [part for part in parts if part[0] == queue])
+        return written
 
     def check_capacity(self, groups: Mapping[str, Sequence[NewJob]]) -> CapacityCheck:
         """Return the check whether there is room for jobs."""

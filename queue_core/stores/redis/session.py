@@ -24,6 +24,7 @@ from queue_core.model.settings import RedisSettings
 from queue_core.model.states import Status
 from queue_core.redis.client import keys_of, make_client, make_pipelined
 from queue_core.redis.facts import server_facts
+from queue_core.redis.keys import ClusterKeys
 from queue_core.redis.scripts import Call, ConfirmedScripts, Scripts
 
 T = TypeVar("T")
@@ -106,6 +107,8 @@ class RedisLink:
         # Answers to inserts are small, those to reads may be megabytes that others would wait for.
         self._pipelined = make_pipelined(settings)
         self._inserts = Scripts(self._client, PACKAGE, self._pipelined)
+        # on a cluster, where no script reaches the queues of two slots
+        self.apart = isinstance(self.keys, ClusterKeys)
         self._confirms = settings.min_replicas > 0
         if self._confirms:
             waits = settings.min_replicas, settings.timeout / 2

@@ -16,7 +16,8 @@ from queue_core.redis.scripts import Call
 from queue_core.stores.redis.change import STATE_FIELDS, VerbScripts, state_of
 from queue_core.stores.redis.delivery import LEADER, ORDER, RedisSignals
 from queue_core.stores.redis.hints import DueHints, Presence
-from queue_core.stores.redis.operations import abandon_operations, older_operations
+from queue_core.stores.redis.operations.members import abandon_operations, older_operations
+from queue_core.stores.redis.operations.transit import end_moves
 from queue_core.stores.redis.records import entries_of, member_of, operation_of
 from queue_core.stores.redis.schedules import first_tick, schedule_keys
 from queue_core.stores.redis.session import CHUNK, RedisLink
@@ -181,6 +182,7 @@ class RedisUpkeep:
         await self._trim([one for one in due if one[1] in _BY_MINUTE], now)
         await self._forget_keys(sorted(await self._keyed.find(queues)))
         await self._operation_removal.run(now)
+        await end_moves(self._link, queues, now)
         if time.monotonic() - self._seldom_at >= SELDOM:
             self._seldom_at = time.monotonic()
             await self._forget_workers(now)

@@ -13,7 +13,8 @@ from queue_core.errors import StoreUnavailable
 from queue_core.model.operation import UNCHANGED, Author, ChangeOptions, MemberJob, Operation, OperationRequest
 from queue_core.redis.scripts import source
 from queue_core.stores.redis.change import ChangeOutcome, StepKey
-from queue_core.stores.redis.operations import OperationSteps, RedisOperations
+from queue_core.stores.redis.operations.steps import OperationSteps
+from queue_core.stores.redis.operations.store import RedisOperations
 from queue_core.stores.redis.session import PACKAGE
 from tests.conformance.modes import redis as opener
 from tests.conformance.world import World

@@ -16,7 +16,7 @@ from queue_core.model.operation import ChangeOptions
 from queue_core.model.settings import JobsSettings, RedisSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
-from queue_core.stores.redis.operations import RedisOperations
+from queue_core.stores.redis.operations.store import RedisOperations
 from queue_core.stores.redis.read import RedisInspector
 from queue_core.stores.redis.store import RedisStore
 from queue_core.worker.worker import Worker

@@ -150,3 +150,53 @@ if state ~= 'running' or number(barrier) >= number(total) then
 end
 redis.call('HSET', KEYS[1], 'barrier', total, 'updated_at', stamp)
 return 1
+
+-- name: step_size
+-- Decide how many members the next step of a running operation has: as many for every process that takes it.
+-- KEYS: 1 operation
+-- ARGV: 1 members done, as seen, 2 members of the step, unless this is decided
+-- Returns the number, 0 where the operation is not as seen.
+local state, done, sized = unpack(redis.call('HMGET', KEYS[1], 'state', 'done', 'sized'))
+if state ~= 'running' or done ~= ARGV[1] then
+  return 0
+end
+local at, size = string.match(sized or '', '^(%d+) (%d+)$')
+if at == done then
+  return tonumber(size)
+end
+redis.call('HSET', KEYS[1], 'sized', done .. ' ' .. ARGV[2])
+return tonumber(ARGV[2])
+
+-- name: step_mark
+-- Mark the changed members of a step whose queues are sealed.
+-- KEYS: 1 the changed members of the operation
+-- ARGV: 1 members done before it, 2 the marks
+return redis.call('SETRANGE', KEYS[1], ARGV[1], ARGV[2])
+
+-- name: step_open
+-- Let a step change jobs of a queue, unless it or a later one is over there.
+-- KEYS: 1 what is kept of the operation beside the queue, 2 the members that it has changed there
+-- ARGV: 1 members done, 2 seconds for which this is kept
+-- Returns 1, or 0 where it is over.
+local done = redis.call('HGET', KEYS[1], 'done')
+if done and tonumber(done) > tonumber(ARGV[1]) then
+  return 0
+end
+redis.call('HSET', KEYS[1], 'state', 'running', 'done', ARGV[1])
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+if redis.call('EXISTS', KEYS[2]) == 0 then
+  redis.call('SET', KEYS[2], '')
+end
+redis.call('EXPIRE', KEYS[2], ARGV[2])
+return 1
+
+-- name: step_seal
+-- Let a step change no more jobs of a queue.
+-- KEYS: 1 what is kept of the operation beside the queue, 2 the members that it has changed there
+-- ARGV: 1 members done before the step, 2 members of the step
+-- Returns the marks of its members.
+local done, after = redis.call('HGET', KEYS[1], 'done'), ARGV[1] + ARGV[2]
+if done and tonumber(done) < after then
+  redis.call('HSET', KEYS[1], 'done', string.format('%d', after))
+end
+return redis.call('GETRANGE', KEYS[2], ARGV[1], after - 1)

@@ -1,0 +1,1 @@
+"""Operations in Redis: members, steps, and moves of jobs between queues."""

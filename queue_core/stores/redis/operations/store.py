@@ -1,0 +1,183 @@
+"""Operations in Redis: a hash each, their members in a list, what they have changed in a text of marks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from queue_core.errors import OperationNotFound
+from queue_core.model.operation import (
+    UNCHANGED,
+    Changed,
+    ChangeOptions,
+    MemberJob,
+    MemberVerb,
+    Operation,
+    OperationRequest,
+    OperationState,
+    Outcomes,
+    StepResult,
+    WorkerOrder,
+)
+from queue_core.model.rules import Rules
+from queue_core.model.settings import RedisSettings
+from queue_core.model.states import FINAL, Status
+from queue_core.stores.redis import change
+from queue_core.stores.redis.operations.members import Members, abandon_operations, move_call, state_keys
+from queue_core.stores.redis.operations.steps import make_steps
+from queue_core.stores.redis.records import (
+    UNKNOWN,
+    FrozenMember,
+    fields_of,
+    mapped,
+    member_text,
+    note_text,
+    operation_of,
+)
+from queue_core.stores.redis.session import CHUNK, RedisLink, chunks, microseconds
+
+
+class RedisOperations:
+    """See queue_core.ports.operations.OperationStore for what each method does."""
+
+    def __init__(self, settings: RedisSettings, rules: Rules | None = None) -> None:
+        self._link = RedisLink(settings)
+        self._members = Members(self._link)
+        self._rules = rules or {}
+        self._stepping = make_steps(self._link, self._rules)
+
+    async def close(self) -> None:
+        """Disconnect; doing it twice is safe."""
+        await self._link.close()
+
+    async def change(self, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions = UNCHANGED) -> Changed:
+        return await change.change(self._link, self._rules, verb, ids, options)
+
+    async def pause(self, queue: str) -> bool:
+        return await change.switch(self._link, queue, True)
+
+    async def resume(self, queue: str) -> bool:
+        return await change.switch(self._link, queue, False)
+
+    async def command(self, worker: str, order: WorkerOrder) -> bool:
+        return await change.command(self._link, worker, order)
+
+    async def create(self, request: OperationRequest) -> Operation:
+        of = self._link.keys.operations_in
+        commands = self._link.batch()
+        commands.incr(self._link.keys.operation_number)
+        (number,) = await self._link.send(commands)
+        keys = [self._link.keys.operation(number), of("unfinished"), self._link.keys.operations, of("preparing")]
+        keys += [of(f"of:{signature}") for signature in dict.fromkeys(request.signatures)]
+        row = await self._link.run("operation_create", keys, [number, *fields_of(request)])
+        return operation_of(number, mapped(number, row))
+
+    async def add(self, number: int, ids: Sequence[str]) -> Operation:
+        keys = [self._link.keys.operation(number, name) for name in ("", "members", "ids")]
+        keys.append(self._link.keys.operations_in("preparing"))
+        view = await self.get(number)
+        for part in chunks(list(dict.fromkeys(ids))):
+            found = await self._link.find(part, ["status", "token"])
+            args: list[Any] = [number]
+            for job_id in part:
+                queue, (_, token) = found.get(job_id, ("", ("", UNKNOWN)))
+                args += (job_id, member_text(FrozenMember(token or "0", queue, job_id)))
+            row = await self._link.run("operation_add", keys, args)
+            view = operation_of(number, mapped(number, row))
+        return view
+
+    async def step(self, number: int, most: int) -> StepResult:
+        return await self._stepping.step(number, most)
+
+    async def fail_member(self, number: int, note: str) -> Operation:
+        row = await self._link.run("operation_fail_member", state_keys(self._link, number), [number, note_text(note)])
+        return operation_of(number, mapped(number, row))
+
+    async def move(self, number: int, state: OperationState, note: str = "") -> bool:
+        if state == "done" and (await self.get(number)).state == "preparing":
+            return await self._note(number, note)
+        (answer,) = await self._link.run_many([move_call(self._link, number, state, note)])
+        if answer < 0:
+            raise OperationNotFound(number)
+        return bool(answer)
+
+    async def _note(self, number: int, note: str) -> bool:
+        """Let an operation be done that was done at once: all its members count as changed."""
+        while (view := await self.get(number)).state == "preparing":
+            ids = [member.id for member in await self._members.range(number, 0, view.total - 1)]
+            await self._members.note(number, ids)
+            call = move_call(self._link, number, "done", note, members=len(ids))
+            (answer,) = await self._link.run_many([call])
+            if answer > 0:
+                return True
+            await self._members.note(number, ids, changed=False)
+        return False
+
+    async def pass_canary(self, number: int) -> bool:
+        answer = await self._link.run("operation_pass_canary", [self._link.keys.operation(number)], [])
+        if answer < 0:
+            raise OperationNotFound(number)
+        return bool(answer)
+
+    async def abandon(self) -> None:
+        commands = self._link.batch()
+        commands.time()
+        (time,) = await self._link.send(commands)
+        await abandon_operations(self._link, microseconds(time))
+
+    async def outcomes(self, number: int, last: int) -> Outcomes:
+        options = (await self.get(number)).request.options
+        changed = await self._members.list_last_changed(number, last)
+        found = await self._link.find_near({one.id: options.queue or one.queue for one in changed}, ["status"])
+        states = Counter(Status(status) for _, (status,) in found.values())
+        unfinished = sum(count for status, count in states.items() if status not in FINAL)
+        return Outcomes(len(changed), states[Status.COMPLETED], states[Status.DEAD], unfinished)
+
+    async def get(self, number: int) -> Operation:
+        (found,) = await self._read([number])
+        if found is None:
+            raise OperationNotFound(number)
+        return found
+
+    async def list_operations(
+        self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
+    ) -> list[Operation]:
+        key = self._link.keys.operations
+        if unfinished:
+            # There are few of them.
+            key = self._link.keys.operations_in("unfinished")
+        elif signature is not None:
+            key = self._link.keys.operations_in(f"of:{signature}")
+        found: list[Operation] = []
+        while len(found) < limit:
+            numbers = await self._older(key, before, min(limit, CHUNK))
+            read = [one for one in await self._read(numbers) if one is not None and not (unfinished and one.ended)]
+            found += [one for one in read if signature is None or signature in one.request.signatures]
+            if len(numbers) < min(limit, CHUNK):
+                break
+            before = numbers[-1]
+        return found[: max(limit, 0)]
+
+    async def list_for_job(self, job_id: str, limit: int) -> list[Operation]:
+        (key,) = self._link.keys.operations_of([job_id])
+        numbers = await self._older(key, None, limit) if limit > 0 else []
+        return [one for one in await self._read(numbers) if one is not None]
+
+    async def list_members(self, number: int, after: int, limit: int) -> list[MemberJob]:
+        await self.get(number)
+        return await self._members.list_changed(number, after, limit)
+
+    async def _older(self, key: str, before: int | None, limit: int) -> list[int]:
+        """Return the highest numbers of a set, below another one."""
+        commands = self._link.batch()
+        highest = "+inf" if before is None else f"({before}"
+        commands.zrevrangebyscore(key, highest, "-inf", start=0, num=limit)
+        return [int(number) for number in (await self._link.send(commands))[0]]
+
+    async def _read(self, numbers: Sequence[int]) -> list[Operation | None]:
+        commands = self._link.batch()
+        for number in numbers:
+            commands.hgetall(self._link.keys.operation(number))
+        rows = await self._link.send(commands) if numbers else []
+        return [operation_of(number, row) if row else None for number, row in zip(numbers, rows, strict=True)]
