@@ -204,6 +204,22 @@ class TestEnqueue:
         assert "unique key    task:a.png" in shown.out
         assert changing("job", "enqueue", "task", "--unique-for", "1h").code == 2
 
+    def test_headers(self, changing: Cli) -> None:
+        given = ["--header", "tenant=acme", "--header", "trace=a=b\x1b"]
+        made = changing("job", "enqueue", "task", *given, "--json").body
+        assert changing("job", "show", made["id"], "--json").body["job"]["headers"] == {
+            "tenant": "acme",
+            "trace": "a=b\x1b",
+        }
+        assert "headers       tenant=acme  trace=a=b␛" in changing("job", "show", made["id"]).out
+        answer = changing("job", "enqueue", "task", "--header", "tenant")
+        assert (answer.code, answer.err) == (2, "jobconsole: --header is NAME=TEXT, not 'tenant'\n")
+        answer = changing("job", "enqueue", "task", "--header", "a=" + "x" * 4096)
+        assert (answer.code, answer.err) == (
+            2,
+            "jobconsole: the headers of a job have 4,097 bytes; the limit is 4,096\n",
+        )
+
     def test_a_full_queue_refuses(self, changing: Cli, tmp_path: Path) -> None:
         config = tmp_path / "full.yaml"
         config.write_text("jobs: {queue_backend: redis, queues: {small: {limit: 1, retry_after: 5s}}}")

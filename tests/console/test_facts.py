@@ -49,13 +49,14 @@ def test_a_moment_of_today_is_a_time_on_a_screen_and_whole_on_the_command_line()
 
 def test_screen_and_command_line_show_the_same_facts_of_a_job() -> None:
     one = replace(job(1), ordering_key="customer-7", unique_key="u-1", losses=2, crashes=1, cancel_requested=True)
+    one = replace(one, headers={"tenant": "acme"})
     stream = io.StringIO()
     show_facts(Output(stream), of_job(one))
     printed = [line[:14].strip() for line in stream.getvalue().splitlines()]
     screen = lines_of(job_lines(one, MOMENT, 78))
     in_its_head = {"type", "status", "error"}
     assert [label for label in printed if label not in in_its_head and label not in screen] == []
-    assert {"losses", "crashes", "cancel", "ordering key", "unique key"} <= set(printed)
+    assert {"losses", "crashes", "cancel", "ordering key", "unique key", "headers"} <= set(printed)
 
 
 def test_screen_and_command_line_show_the_same_facts_of_an_operation() -> None:
