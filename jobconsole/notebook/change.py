@@ -57,7 +57,8 @@ def target_of(verb: MemberVerb, chosen: Chosen) -> Target:
     if isinstance(chosen, str) and _id(chosen) is None:
         chosen = parse(chosen)
     if isinstance(chosen, Filter):
-        where = changeable_only(verb, chosen)
+        narrowed = changeable_only(verb, chosen)
+        where = Filter(tuple(dict.fromkeys(narrowed.terms)), narrowed.trash)
         return Target(render(where) or "all jobs", wheres=(where,))
     ids = tuple(dict.fromkeys(_ids([chosen] if isinstance(chosen, str | Job) else chosen)))
     if not ids:

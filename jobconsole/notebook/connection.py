@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 STOP_SECONDS = 10.0
 """How long an interrupted call may take to end in order: an operation is then cancelled in the store."""
+NOTICE_SECONDS = 0.3
+"""Between two looks for an interrupt."""
 _LONGEST = 2_000
 """Characters of an error's sentence."""
 
@@ -57,7 +59,7 @@ class LoopThread:
         """
         loop, call = self._loop_for(work), InterruptibleCall(work)
         try:
-            return asyncio.run_coroutine_threadsafe(call.run(), loop).result()
+            return result_of(asyncio.run_coroutine_threadsafe(call.run(), loop))
         except BaseException:
             call.stop(loop)
             raise
@@ -104,6 +106,16 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
+
+
+def result_of(future: Future[T]) -> T:
+    """Wait for a future's result; an interrupt is noticed within a part of a second.
+
+    One that comes just before a thread begins to wait would else be noticed at the end of the wait.
+    """
+    while not wait({future}, NOTICE_SECONDS).done:
+        pass
+    return future.result()
 
 
 class InterruptibleCall(Generic[T]):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -14,7 +16,7 @@ from typing import Any
 from jobconsole.core.snapshot import Snapshot, SnapshotNeeds, SnapshotTotals, read_snapshot
 from jobconsole.format.humanize import exact, plural
 from jobconsole.format.spans import Line
-from jobconsole.notebook.connection import NotebookConnection, in_one_sentence, sentence_of
+from jobconsole.notebook.connection import NOTICE_SECONDS, NotebookConnection, in_one_sentence, sentence_of
 from jobconsole.notebook.draw import Block, Drawing, LinesBlock, TableBlock, note
 from jobconsole.notebook.records import JOB_COLUMNS, QUEUE_COLUMNS
 from jobconsole.present.columns import signature_columns
@@ -89,7 +91,10 @@ class LiveDisplay(Drawing):
         """Keep the cell busy until it is interrupted or this time has passed, and end it then."""
         # Interrupting the cell is how it is stopped: the cell ends well.
         with suppress(KeyboardInterrupt):
-            self._ended.wait(seconds)
+            end = math.inf if seconds is None else time.monotonic() + seconds
+            while not self._ended.wait(min(NOTICE_SECONDS, max(0.0, end - time.monotonic()))):
+                if time.monotonic() >= end:
+                    break
         self.stop()
 
     def now(self) -> datetime:
@@ -157,7 +162,7 @@ def watch(connection: NotebookConnection, where: Filter, every: float, seconds: 
         ipython = sys.modules.get("IPython")
         shell = None if ipython is None else ipython.get_ipython()
         if ipython is None or shell is None or not hasattr(shell, "kernel"):
-            raise InvalidArgument("watch() draws in a notebook; in a terminal, 'jobconsole top' does")
+            raise InvalidArgument("watch() draws in Jupyter; elsewhere there are widget() and 'jobconsole top'")
         from IPython.display import DisplayHandle
 
         handle = DisplayHandle()

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from jobconsole.actions.export import whole
-from jobconsole.notebook.connection import NotebookConnection, in_one_sentence
+from jobconsole.notebook.connection import NotebookConnection, in_one_sentence, result_of
 from jobconsole.notebook.draw import Block, Drawing, as_of, note
 from jobconsole.notebook.records import jobs_table
 from queue_core.errors import ConfigurationError, InvalidArgument
@@ -143,7 +143,7 @@ class JobRows(Drawing):
             coming = thread.start(read(None))
             try:
                 while True:
-                    page, cursor = coming.result()
+                    page, cursor = result_of(coming)
                     if cursor is None:
                         yield page
                         return

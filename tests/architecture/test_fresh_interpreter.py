@@ -65,6 +65,11 @@ def test_the_command_line_starts_without_textual() -> None:
     assert "textual" not in loaded_by(module if exists(module) else "jobconsole")
 
 
+def test_a_notebook_loads_on_demand() -> None:
+    unwanted = {"textual", "rich", "IPython", "anywidget", "pandas", "polars", "pyarrow", "pydantic", "asyncio"}
+    assert loaded_by("jobconsole.notebook") & unwanted == set()
+
+
 def test_the_console_core_draws_nothing() -> None:
     modules = [f"jobconsole.core.{path.stem}" for path in (ROOT / "jobconsole" / "core").glob("[a-z]*.py")]
     for module in modules:

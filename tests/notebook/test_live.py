@@ -115,7 +115,7 @@ def test_a_store_that_goes_away_is_shown_and_tried_again(
 
 
 def test_there_is_no_notebook(console: NotebookConsole) -> None:
-    with pytest.raises(InvalidArgument, match="watch\\(\\) draws in a notebook"):
+    with pytest.raises(InvalidArgument, match="draws in Jupyter; elsewhere there are widget"):
         console.watch()
     with pytest.raises(InvalidArgument, match="and seconds more than 0"):
         console.watch(every=0)

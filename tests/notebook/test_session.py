@@ -58,8 +58,9 @@ def test_reads(console: NotebookConsole, ids: dict[str, str]) -> None:
 
 
 def test_a_retry_is_previewed_and_recorded(console: NotebookConsole, ids: dict[str, str]) -> None:
-    preview = console.retry("type:mail")
+    preview = console.retry(console.dlq("type:mail"))
     assert len(preview) == 1
+    assert preview.plan.label == "type=mail status=dead"
     assert "nothing is changed yet" in as_text(preview)
     assert console.job(ids["hostile"]).status == Status.DEAD
     result = preview.run(why="smtp is back")
