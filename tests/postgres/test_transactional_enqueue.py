@@ -61,7 +61,8 @@ async def test_it_goes_with_the_callers_work(jobs: JobQueue, postgres_url: str) 
 
 
 async def test_a_blocking_connection(jobs: JobQueue, postgres_url: str) -> None:
-    with psycopg.connect(postgres_url) as connection:
+    # Whose cursors, as Django's, have no binary results.
+    with psycopg.connect(postgres_url, cursor_factory=psycopg.ClientCursor) as connection:
         kept = await jobs.enqueue("anything", connection=connection)
         connection.commit()
         gone = await jobs.enqueue("anything", connection=connection)

@@ -43,13 +43,16 @@ async def run_on(
     query: str,
     params: Mapping[str, Any],
 ) -> Rows:
-    """Run a query file on a caller's connection and return its rows; a blocking connection blocks for one statement."""
+    """Run a query file on a caller's connection and return its rows; a blocking connection blocks for one statement.
+
+    Not with the cursors that the connection gives: Django's bind on the client's side, and have no binary results.
+    """
     if isinstance(connection, psycopg.AsyncConnection):
-        async with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-            await cursor.execute(load(query, schema), params)
+        async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
+            await cursor.execute(load(query, schema), params, binary=True)
             return await cursor.fetchall() if cursor.description else []
-    with connection.cursor(binary=True, row_factory=tuple_row) as blocking:
-        blocking.execute(load(query, schema), params)
+    with psycopg.Cursor(connection, row_factory=tuple_row) as blocking:
+        blocking.execute(load(query, schema), params, binary=True)
         return blocking.fetchall() if blocking.description else []
 
 
