@@ -137,9 +137,13 @@ class JobsBackend(BaseTaskBackend):  # type: ignore[misc]
             failed = job.failure_kind is not None or job.retry_count or job.losses or job.crashes
             if job.status is Status.COMPLETED and job.result is None:
                 self.client.result(job.id)
-            return result_of(job, self.client.attempts(job.id) if failed else (), self.alias)
+            return result_of(job, self.failures(job.id) if failed else (), self.alias)
         except (JobNotFound, ResultExpired, InvalidArgument):
             raise TaskResultDoesNotExist(result_id) from None
+
+    def failures(self, job_id: str) -> Sequence[Attempt]:
+        """Return the failed attempts of a job, oldest first."""
+        return self.client.call(self.client.jobs.inspector.attempts, job_id)
 
     def check(self, **kwargs: Any) -> Iterable[Any]:
         """Yield what is wrong with the settings, for `manage.py check`."""
@@ -296,7 +300,7 @@ class _Handler:
 
     def _begin(self, ctx: JobContext, args: list[Any], kwargs: dict[str, Any]) -> list[Any]:
         """Send Django's signal, and return the arguments by place, with the context where the task takes one."""
-        before = self._backend.client.attempts(ctx.job_id) if ctx.attempt > 1 else ()
+        before = self._backend.failures(ctx.job_id) if ctx.attempt > 1 else ()
         now = timezone.now()
         result = replace(
             _new_result(self._task, args, kwargs, self._backend.alias),
