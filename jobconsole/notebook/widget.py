@@ -7,9 +7,9 @@ answers with ids, a filter and the number of a preview; what is previewed stays 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import anywidget
 import traitlets
@@ -25,15 +25,27 @@ from jobconsole.notebook.connection import NotebookConnection, sentence_of
 from jobconsole.notebook.draw import static
 from jobconsole.notebook.records import JOB_COLUMNS
 from jobconsole.present.facts import moment
-from queue_core.errors import InvalidArgument, QueueCoreError
-from queue_core.model.filters import parse
+from queue_core.errors import InvalidArgument, QueueCoreError, StoreUnavailable
+from queue_core.model.filters import Filter, parse
 from queue_core.model.operation import MemberVerb
+from queue_core.model.report import Page
 
 COUNTED = 100_000
 """Jobs up to which their number is shown exactly."""
+ANSWER_SECONDS = 1.0
+"""How long a refresh waits for the store: the notebook does nothing else meanwhile."""
 MOST_IDS = 1_000
 """Jobs that a page can mark."""
 COLUMNS = tuple(column for column in JOB_COLUMNS if column.title not in {"STATUS", "PRI"})
+
+
+class FoundJobs(NamedTuple):
+    """What one read has given."""
+
+    where: Filter
+    page: Page
+    # of all that match, counted no further than `COUNTED`
+    number: int
 
 
 class JobsWidget(anywidget.AnyWidget):  # type: ignore[misc]  # traitlets and anywidget are checked as if not installed
@@ -68,8 +80,11 @@ class JobsWidget(anywidget.AnyWidget):  # type: ignore[misc]  # traitlets and an
         self._number = 0
         self._report: Report | None = None
         self._running: Future[Report] | None = None
+        self._reading: Future[FoundJobs] | None = None
+        # the last read has given nothing
+        self._lost = False
         self.filter, self.every, self.read_only = where, every, connection.read_only
-        self._read()
+        self._show_found(connection.run(self._found()))
         self.on_msg(self._answer)
 
     def _answer(self, widget: object, content: object, buffers: object) -> None:
@@ -79,6 +94,7 @@ class JobsWidget(anywidget.AnyWidget):  # type: ignore[misc]  # traitlets and an
         try:
             self._do(content)
         except QueueCoreError as error:
+            self._lost = isinstance(error, StoreUnavailable) or content.get("do") == "refresh"
             self.message = {"text": sentence_of(error), "tone": "bad"}
             self._show({})
 
@@ -131,14 +147,35 @@ class JobsWidget(anywidget.AnyWidget):  # type: ignore[misc]  # traitlets and an
         self._previewed, self.preview = None, {}
 
     def _read(self) -> None:
-        jobs, where = self._connection.jobs, self._where
-        page = self._connection.run(jobs.list(where, limit=self._rows))
-        shown, number = len(page.jobs), len(page.jobs)
-        if page.cursor is not None:
-            number = self._connection.run(jobs.count(where, at_most=COUNTED))
-        more = f"the newest {shown} of {'more than ' * (number >= COUNTED)}{exact(number)}"
+        """Show the jobs as they are now; a store that takes its time must not hold the notebook up meanwhile."""
+        if self._reading is None:
+            self._reading = self._connection.thread.start(self._found())
+        reading, where = self._reading, self._where
+        if not wait({reading}, ANSWER_SECONDS).done:
+            self._lost = True
+            self.message = {"text": f"no answer within {ANSWER_SECONDS:g} s; waiting for it", "tone": "warn"}
+            self._show({})
+            return
+        self._reading = None
+        found = reading.result()
+        if found.where != where:
+            # The filter was changed while it was being read.
+            self._read()
+            return
+        if self._lost:
+            self._lost, self.message = False, {}
         self._progress()
-        now = datetime.now(UTC)
+        self._show_found(found)
+
+    async def _found(self) -> FoundJobs:
+        jobs, where = self._connection.jobs, self._where
+        page = await jobs.list(where, limit=self._rows)
+        number = len(page.jobs) if page.cursor is None else await jobs.count(where, at_most=COUNTED)
+        return FoundJobs(where, page, number)
+
+    def _show_found(self, found: FoundJobs) -> None:
+        page, number, now = found.page, found.number, datetime.now(UTC)
+        more = f"the newest {len(page.jobs)} of {'more than ' * (number >= COUNTED)}{exact(number)}"
         self._show({
             "titles": [[column.title, column.right] for column in COLUMNS],
             "rows": _rows(map(job_line, page.jobs), now),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from jobconsole.notebook import NotebookConsole, connect
+from jobconsole.notebook import widget as widget_module
 from jobconsole.notebook.widget import JobsWidget
 from queue_core import ConfigurationError, FilterError, Status
 
@@ -108,3 +111,27 @@ def test_what_it_cannot_be_made_of(console: NotebookConsole, monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(ConfigurationError, match=r"widget\(\) needs anywidget: pip install 'jobconsole\[notebook\]'"):
         console.widget()
+
+
+def test_a_store_that_takes_its_time_does_not_hold_the_notebook_up(
+    console: NotebookConsole, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widget, jobs, answered = console.widget(), console.connection.jobs, threading.Event()
+    listed = jobs.list
+
+    async def late(*given: Any, **options: Any) -> Any:
+        await asyncio.to_thread(answered.wait, PATIENCE)
+        return await listed(*given, **options)
+
+    monkeypatch.setattr(widget_module, "ANSWER_SECONDS", 0.02)
+    monkeypatch.setattr(jobs, "list", late)
+    turn = widget.table["turn"]
+    ask(widget, do="refresh")
+    assert "no answer within 0.02 s" in widget.message["text"]
+    ask(widget, do="filter", text="type:mail")
+    assert widget.table["turn"] == turn + 2, "the page is answered each time"
+    answered.set()
+    monkeypatch.setattr(widget_module, "ANSWER_SECONDS", PATIENCE)
+    ask(widget, do="refresh")
+    assert widget.message == {}
+    assert ids_of(widget) == [ids["hostile"]], "those of the filter as it is now"
