@@ -140,6 +140,8 @@ class InlineJobs:
             AssertionError: none does, or not so many; the sentence has the difference of the nearest one.
         """
         __tracebackhide__ = True
+        if count == 0:
+            raise TypeError("assert_enqueued expects a job: refute_enqueued expects none")
         type_, wanted = _wanted(task, payload, facts)
         jobs = [job for job in self._read() if job.type == type_]
         found = [job for job in jobs if not differences(job, wanted)]
@@ -171,6 +173,8 @@ class InlineJobs:
 def _wanted(task: Any, payload: Mapping[str, Any] | None, facts: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     from dataclasses import fields
 
+    from pydantic_core import to_jsonable_python
+
     from queue_core.model.job import Job
     from queue_core.model.rules import parse_priority
 
@@ -182,7 +186,8 @@ def _wanted(task: Any, payload: Mapping[str, Any] | None, facts: dict[str, Any])
     if "tags" in facts:
         facts["tags"] = tuple(facts["tags"])
     type_ = task if isinstance(task, str) else task.name
-    return type_, {f"payload.{name}": value for name, value in (payload or {}).items()} | facts
+    # As payloads are stored: dates, enums, models and tuples have a JSON form.
+    return type_, {f"payload.{name}": value for name, value in to_jsonable_python(payload or {}).items()} | facts
 
 
 _ABSENT = object()
@@ -271,10 +276,10 @@ class StoreRuns:
         worker = Worker(jobs, concurrency=1)
         running = asyncio.create_task(worker.run())
         try:
-            while await jobs.count("status:queued") or await jobs.count("status:running"):
-                if ran > most or running.done():
+            while ran <= most and not await self._is_idle(worker.id):
+                done, _ = await asyncio.wait([running], timeout=IDLE_TICK)
+                if done:
                     break
-                await asyncio.sleep(IDLE_TICK)
         finally:
             worker.stop()
             await running
@@ -282,6 +287,17 @@ class StoreRuns:
         if ran > most:
             raise RuntimeError(f"{most} jobs ran and more are due; does a job enqueue or reschedule itself for ever?")
         return ran
+
+    async def _is_idle(self, worker: str) -> bool:
+        """Return whether the worker is known to the store and has nothing to do, now."""
+        jobs = self._jobs
+        if all(one.id != worker for one in (await jobs.inspector.overview()).workers):
+            return False
+        due = await jobs.store.next_due()
+        if (due is not None and due <= 0) or await jobs.count("status:running"):
+            return False
+        queues = [name for name, paused in (await jobs.store.queues()).items() if not paused]
+        return not await jobs.store.list_claimable_in(queues, 1) and not await jobs.count("status:running")
 
     def advance(self, seconds: float) -> None:
         """Refuse: a real store has a clock of its own."""

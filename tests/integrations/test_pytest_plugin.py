@@ -65,13 +65,16 @@ def test_the_page_of_the_documentation(run: pytest.Pytester) -> None:
 
 def test_what_was_enqueued_is_found_or_the_nearest_is_shown(run: pytest.Pytester) -> None:
     run.makepyfile("""
-        from shop import thumbnail
+        from datetime import date
+        from shop import jobs, thumbnail
 
         async def test_found(assert_enqueued, refute_enqueued, run_due):
             await thumbnail.options(priority="high", tags=["x"]).enqueue("a.png")
             job = assert_enqueued(thumbnail, {"path": "a.png"}, queue="images", priority="high", tags=["x"], count=1)
             refute_enqueued(thumbnail, {"path": "b.png"})
             refute_enqueued("other")
+            await jobs.enqueue("dated", {"day": "2026-01-31", "parts": [1, 2]})
+            assert_enqueued("dated", {"day": date(2026, 1, 31), "parts": (1, 2)})
             assert await run_due() == 1
             assert assert_enqueued("thumbnail").status == "completed"
 
@@ -165,6 +168,9 @@ def test_servers(run: pytest.Pytester, store: str, request: pytest.FixtureReques
 
         async def test_run(jobs_inline):
             handle = await thumbnail.enqueue("a.png")
+            await jobs.enqueue("of_another_program", queue="images")
+            await thumbnail.options(queue="paused").enqueue("p.png")
+            await jobs.operations.pause_queue("paused")
             assert await jobs_inline.run_due() == 1
             jobs_inline.assert_enqueued(thumbnail, {"path": "a.png"}, count=1)
             assert await handle.result() == "a.png@200"
