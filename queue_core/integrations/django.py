@@ -21,7 +21,6 @@ import django
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.apps import apps
 from django.core import checks
-from django.core.exceptions import ImproperlyConfigured
 from django.db import close_old_connections, connections, transaction
 from django.utils import timezone
 from django.utils.module_loading import autodiscover_modules, import_string
@@ -44,7 +43,7 @@ from queue_core.blocking.client import BlockingQueue
 from queue_core.client.context import JobContext
 from queue_core.client.middleware import Middleware, SettledJob
 from queue_core.client.tasks import TaskArguments
-from queue_core.errors import ConfigurationError, InvalidArgument, JobNotFound, ResultExpired
+from queue_core.errors import ConfigurationError, InvalidArgument, JobNotFound, QueueCoreError, ResultExpired
 from queue_core.model.job import Attempt, Job
 from queue_core.model.retry import Retry
 from queue_core.model.states import Status
@@ -176,8 +175,14 @@ def _client(target: str | None) -> BlockingQueue:
 
         jobs = load_target(target)
     client = jobs.blocking()
-    atexit.register(client.close)
+    atexit.register(_close, client)
     return client
+
+
+def _close(client: BlockingQueue) -> None:
+    """Finish what is on its way at the end of the process; the threads of a SQLite store have ended by then."""
+    with contextlib.suppress(QueueCoreError, RuntimeError):
+        client.close()
 
 
 @contextlib.contextmanager
@@ -344,8 +349,10 @@ def worker_queue(alias: str = DEFAULT) -> JobQueue:
             django.setup()
         autodiscover_modules("tasks")
         backend = task_backends[alias]
-    except ImproperlyConfigured as error:
-        raise ConfigurationError(f"Django: {error}") from error
+    except QueueCoreError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(f"Django: {type(error).__name__}: {error}") from error
     if not isinstance(backend, JobsBackend):
         raise ConfigurationError(f"Django: the BACKEND of TASKS[{alias!r}] is not {__name__}.JobsBackend")
     jobs, types = backend.client.jobs, _declared.setdefault(alias, {})
