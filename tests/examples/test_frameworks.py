@@ -15,7 +15,7 @@ from fastapi import Depends, FastAPI
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from tests.conformance.working import until_status, working
+from tests.conformance.working import PATIENCE, until, until_status, working
 from tests.examples.blocks import blocks
 
 LIMIT = 2
@@ -77,6 +77,24 @@ async def test_fastapi(database: psycopg.Connection[Any]) -> None:
         assert answer.json() == {"status": "completed", "progress": 100, "result": "receipt of order 1"}
         assert (await client.get("/jobs/01976f7e-5d6c-7b5e-8b7a-0c2f4d6e8a90")).status_code == 404
 
+        # A reader of the events leaves when it has seen another job.
+        read, gone = bytearray(), asyncio.Event()
+
+        def note(message: Any) -> None:
+            read.extend(message.get("body", b""))
+            if b"event: created\n" in read:
+                gone.set()
+
+        watching = asyncio.create_task(_call(names["app"], "GET", "/events/", b"queue=mail", note, gone))
+        async with asyncio.timeout(PATIENCE):
+            await until(lambda: _holds(read, b"event: live\n"))
+            await jobs.enqueue("send_receipt", {"order": 1}, queue="mail", delay="1h")
+            await watching
+
+
+async def _holds(text: bytearray, part: bytes) -> bool:
+    return part in text
+
 
 async def test_a_commit_of_a_dependency_comes_after_the_response(database: psycopg.Connection[Any]) -> None:
     """The trap that the page describes: the client reads 202, and there is neither an order nor a job."""
@@ -93,26 +111,37 @@ async def test_a_commit_of_a_dependency_comes_after_the_response(database: psyco
         assert (await client.post("/orders", params={"item": "lamp"})).status_code == 202
         messages: list[Any] = []
         with pytest.raises(IntegrityError):
-            await _call(app, b"item=lamp", messages.append)
+            await _call(app, "POST", "/late", b"item=lamp", messages.append, asyncio.Event())
         assert [message["type"] for message in messages] == ["http.response.start", "http.response.body"]
         assert messages[0]["status"] == 202
         assert counts(database) == (1, 1)
 
 
-async def _call(app: Callable[..., Awaitable[None]], query: bytes, sent: Callable[[Any], None]) -> None:
-    """Call an application as a server does, and note what it sends."""
+async def _call(
+    app: Callable[..., Awaitable[None]],
+    method: str,
+    path: str,
+    query: bytes,
+    sent: Callable[[Any], None],
+    gone: asyncio.Event,
+) -> None:
+    """Call an application as a server does, and note what it sends, until the client is gone."""
+    body = [{"type": "http.request", "body": b"", "more_body": False}]
 
     async def send(message: Any) -> None:
         sent(message)
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        if body:
+            return body.pop()
+        await gone.wait()
+        return {"type": "http.disconnect"}
 
     scope = {
         "type": "http",
-        "method": "POST",
-        "path": "/late",
-        "raw_path": b"/late",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
         "query_string": query,
         "headers": [],
         "scheme": "http",
