@@ -17,6 +17,8 @@ from queue_core.worker.worker import Worker
 PATIENCE = 60.0
 LONG = bool(os.environ.get("TOPOLOGY_LONG"))
 """Every disturbance in every mode, and the rates before and after."""
+BACK_PART, BACK_SECONDS = 0.9, 10.0
+"""Part of the rate before that is back so many seconds after a disturbance."""
 PAUSE = 0.004
 """Seconds between two jobs of a producer: a steady rate that a busy machine can keep, too."""
 
@@ -32,23 +34,31 @@ class Found:
     ended_at: list[float] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     disturbed_at: float = 0.0
+    stopped_at: float = 0.0
 
     @property
     def lost(self) -> set[int]:
         """Jobs whose enqueue had returned and that never ran."""
         return self.acknowledged - self.runs.keys()
 
-    def rate(self, start: float, end: float) -> float:
-        """Return the jobs a second between two moments."""
-        return sum(start <= at < end for at in self.ended_at) / (end - start)
+    def back_after(self, part: float, window: float = 1.0) -> float:
+        """Return the seconds after the disturbance from which on a window has this part of the rate before."""
+
+        def jobs_in(start: float) -> int:
+            return sum(start <= at < start + window for at in self.ended_at)
+
+        least = part * jobs_in(self.disturbed_at - window)
+        starts = (self.disturbed_at + step / 10 for step in range(600))
+        slow = [start for start in starts if jobs_in(start) < least and start + window < self.stopped_at]
+        return max((start - self.disturbed_at for start in slow), default=0.0)
 
 
 async def under_load(
     settings: JobsSettings,
     queues: Sequence[str],
     disturb: Callable[[], object],
-    before: float = 1.0,
-    after: float = 2.0,
+    before: float = 3.0 if LONG else 1.0,
+    after: float = 14.0 if LONG else 2.0,
     pause: float = PAUSE,
 ) -> Found:
     """Enqueue and run jobs in these queues, disturb the servers meanwhile, and wait until all jobs have run."""
@@ -88,6 +98,7 @@ async def under_load(
             async with asyncio.timeout(PATIENCE), ended:
                 await ended.wait_for(lambda: len(found.ended_at) >= mark + 50)
             await asyncio.sleep(after)
+            found.stopped_at = time.monotonic()
             stop.set()
             await producer
             async with asyncio.timeout(PATIENCE), ended:
@@ -97,4 +108,6 @@ async def under_load(
             worker.cancel()
             producer.cancel()
             await asyncio.gather(worker, producer, return_exceptions=True)
+    if LONG:
+        assert found.back_after(BACK_PART) <= BACK_SECONDS, f"{found.back_after(BACK_PART):.1f} s"
     return found

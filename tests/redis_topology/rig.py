@@ -334,13 +334,20 @@ class Cluster:
         wait_until("the slot has moved", lambda: self.owner(slot) is target)
 
     def _migrate_by_keys(self, slot: int, source: Server, target: Server) -> None:
+        with self.migrating(slot, source, target) as move:
+            while keys := source.ask("CLUSTER", "GETKEYSINSLOT", slot, 10):
+                move(*keys)
+
+    @contextmanager
+    def migrating(self, slot: int, source: Server, target: Server) -> Iterator[Callable[..., None]]:
+        """Let a slot be on its way; gives what moves keys."""
         ids = [one.ask("CLUSTER", "MYID") for one in (source, target)]
         target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
         source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1])
-        while keys := source.ask("CLUSTER", "GETKEYSINSLOT", slot, 10):
-            source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
+        yield lambda *keys: source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
         for one in (target, source):
             one.ask("CLUSTER", "SETSLOT", slot, "NODE", ids[1])
+        wait_until("the slot has moved", lambda: self.owner(slot) is target)
 
     def close(self) -> None:
         """End all servers."""

@@ -14,7 +14,7 @@ from queue_core.delivery import cluster_dispatcher
 from queue_core.delivery.cluster_dispatcher import ClusterDispatcher, make_dispatcher
 from queue_core.model.job import Ready
 from queue_core.model.settings import JobsSettings, RedisSettings
-from queue_core.redis.client import make_pipelined
+from queue_core.redis.client import make_client, make_pipelined
 from queue_core.redis.cluster import ClusterClient
 from queue_core.runtime import Circuit
 from tests.cli.running import Cli
@@ -147,6 +147,36 @@ async def test_an_emptied_node_makes_its_queues_doubtful(cluster: Cluster, dispa
         assert await dispatcher.doubtful(QUEUES) == theirs
     finally:
         await dispatcher.close()
+
+
+async def test_a_slot_that_moves_key_by_key(cluster: Cluster, redis_prefix: str) -> None:
+    """What is already on the other node is asked for there; what is on both has to wait."""
+    settings = RedisSettings.model_validate({"url": cluster.url, "prefix": redis_prefix, "timeout": 10})
+    client, pipelined = make_client(settings), make_pipelined(settings)
+    one, two = (f"{redis_prefix}{{q}}:{name}" for name in ("one", "two"))
+    slot = key_slot(one.encode())
+    source = cluster.owner(slot)
+    target = next(master for master in cluster.masters() if master is not source)
+    both = ("EVAL", "return redis.call('MGET', KEYS[1], KEYS[2])", 2, one, two)
+    try:
+        for key in (one, two):
+            await client.set(key, key)
+        with cluster.migrating(slot, source, target) as move:
+            move(one)
+            assert await client.get(one) == one
+            assert await pipelined.execute([("GET", one), ("GET", two)]) == [one, two]
+            commands = client.pipeline(transaction=False)
+            assert await commands.get(one).get(two).execute() == [one, two]
+            waiting = asyncio.create_task(pipelined.execute([both]))
+            await asyncio.sleep(0.05)
+            assert not waiting.done()
+            move(two)
+            assert await waiting == [[one, two]]
+        assert cluster.owner(slot) is target
+        assert await client.eval(*both[1:]) == [one, two]
+    finally:
+        await pipelined.close()
+        await client.aclose()
 
 
 @pytest.mark.parametrize("mode", ["postgres+redis", "redis"])
