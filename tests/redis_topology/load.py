@@ -41,16 +41,15 @@ class Found:
         """Jobs whose enqueue had returned and that never ran."""
         return self.acknowledged - self.runs.keys()
 
-    def back_after(self, part: float, window: float = 1.0) -> float:
-        """Return the seconds after the disturbance from which on a window has this part of the rate before."""
+    def back_after(self, part: float, window: float = 2.0) -> float:
+        """Return the seconds after the disturbance until a window begins with this part of the rate before."""
 
         def jobs_in(start: float) -> int:
             return sum(start <= at < start + window for at in self.ended_at)
 
         least = part * jobs_in(self.disturbed_at - window)
-        starts = (self.disturbed_at + step / 10 for step in range(600))
-        slow = [start for start in starts if jobs_in(start) < least and start + window < self.stopped_at]
-        return max((start - self.disturbed_at for start in slow), default=0.0)
+        steps = (step / 10 for step in range(1, round((self.stopped_at - self.disturbed_at - window) * 10)))
+        return next((step for step in steps if jobs_in(self.disturbed_at + step) >= least), float("inf"))
 
 
 async def under_load(
@@ -60,8 +59,14 @@ async def under_load(
     before: float = 3.0 if LONG else 1.0,
     after: float = 14.0 if LONG else 2.0,
     pause: float = PAUSE,
+    may_lose: bool = False,
 ) -> Found:
-    """Enqueue and run jobs in these queues, disturb the servers meanwhile, and wait until all jobs have run."""
+    """Enqueue and run jobs in these queues, disturb the servers meanwhile, and wait until all jobs have run.
+
+    Redis as the store may lose jobs that no replica had: then nothing is waited for. Where a replica has to have each
+    job, the rate is back when there is one again, which is not measured.
+    """
+    confirmed = settings.mode == "redis" and settings.redis.min_replicas > 0
     found = Found()
     jobs = JobQueue(settings=settings)
     stop = asyncio.Event()
@@ -102,12 +107,12 @@ async def under_load(
             stop.set()
             await producer
             async with asyncio.timeout(PATIENCE), ended:
-                await ended.wait_for(lambda: not found.lost)
+                await ended.wait_for(lambda: may_lose or not found.lost)
         finally:
             stop.set()
             worker.cancel()
             producer.cancel()
             await asyncio.gather(worker, producer, return_exceptions=True)
-    if LONG:
-        assert found.back_after(BACK_PART) <= BACK_SECONDS, f"{found.back_after(BACK_PART):.1f} s"
+    if LONG and not confirmed:
+        assert found.back_after(BACK_PART) <= BACK_SECONDS
     return found
