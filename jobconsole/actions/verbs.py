@@ -23,7 +23,7 @@ def sentence(report: Report) -> str:
         return f"nothing was {past}: {report.problem}"
     name = f"{report.plan.verb} #{operation.number}"
     if operation.state == "stopped":
-        return f"{name} stopped: {safe(operation.note)}; (4) P goes on, X ends it"
+        return f"{name} stopped: {safe(operation.note)}; (4) P resumes, X ends it"
     if operation.state == "cancelled" and operation.started_at is None:
         return f"{name} was cancelled while it was being written: nothing was {past}"
     if operation.state == "cancelled":
@@ -37,7 +37,7 @@ def sentence(report: Report) -> str:
     if report.errored:
         parts.append(f"{report.errored:,} not done: {safe(operation.note)}")
     if report.plan.verb in REVERSIBLE and report.processed:
-        parts.append("u brings them back" if report.processed > 1 else "u brings it back")
+        parts.append("u undoes it")
     return ", ".join(parts)
 
 
@@ -122,7 +122,7 @@ class ImmediateActions:
         change = getattr(self._connection.operations, verb)
 
         async def act() -> str:
-            return "" if await change(number) else "it was in no state for that any more"
+            return "" if await change(number) else "too late: it has ended"
 
         late = await self._recorded(verb, f"operation #{number}", act, why)
         return f"#{number}: {late}" if late else f"#{number} {IMMEDIATE['operation', verb].becomes}"

@@ -120,12 +120,12 @@ def end_of_limit(report: Report) -> int | None:
     number, done = operation.number, f"{report.done:,} of {plural(operation.total, 'job')}"
     if report.problem:
         seen = f"operation #{number} was at {done} when it was last seen"
-        fail(f"{report.problem}; {seen}, and workers go on with it when the store is back")
+        fail(f"{report.problem}; {seen}, and workers continue it when the store is back")
     elif operation.state == "stopped":
-        choice = f"'jobconsole op resume {number}' lets it go on, 'jobconsole op cancel {number}' ends it"
+        choice = f"'jobconsole op resume {number}' resumes it, 'jobconsole op cancel {number}' ends it"
         fail(f"operation #{number} was stopped after {done}: {operation.note}; {choice}")
     elif operation.state == "paused":
-        fail(f"operation #{number} was paused after {done}; 'jobconsole op resume {number}' lets it go on")
+        fail(f"operation #{number} was paused after {done}; 'jobconsole op resume {number}' resumes it")
     elif operation.state != "done":
         fail(f"operation #{number} is {operation.state}, after {done}{operation.note and f': {operation.note}'}")
     elif operation.errored:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobconsole.cli.output import Output, TextColumn
-from jobconsole.core.rows import bands
+from jobconsole.core.rows import attempts_of, bands
 from jobconsole.format.humanize import elapsed, exact, plural, rate
 from jobconsole.present.facts import Fact, Facts, cells, moment, of_job
 from queue_core.model.job import LINE_BYTES, Attempt, Job
@@ -71,7 +71,7 @@ def show_jobs(output: Output, jobs: Iterable[Job]) -> None:
 
 def _job_row(job: Job) -> tuple[object, ...]:
     status = "trashed" if job.trashed_at else job.status.value
-    tries = f"{job.retry_count}/{job.max_retries}"
+    tries = "{}/{}".format(*attempts_of(job))
     error = job.error or (job.progress_message and f"{job.progress}% {job.progress_message}")
     return (job.id, job.type, job.queue, status, job.priority, tries, moment(job.updated_at), error)
 
@@ -209,7 +209,7 @@ def state_of_progress(operation: Operation) -> str:
     """Return how far an operation is, on one line."""
     rollout = operation.request.rollout
     if operation.awaiting_canary:
-        where = f"waits for the outcome of its canary of {plural(operation.barrier, 'job')}"
+        where = f"waiting for its canary of {plural(operation.barrier, 'job')}"
     else:
         where = f"{exact(operation.done)} of {plural(operation.total, 'job')}"
         where += "" if operation.state == "running" else f", {operation.state}"

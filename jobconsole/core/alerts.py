@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jobconsole.core.latency import word
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.format.humanize import elapsed, exact, plural, seconds_between
 
@@ -32,19 +33,24 @@ class Thresholds:
 class _Measure:
     name: str
     value: Callable[[Snapshot], float]
-    sentence: Callable[[float], str]
+    # of its value, and over which time deaths are counted
+    sentence: Callable[[float, str], str]
 
 
 def _oldest(snapshot: Snapshot) -> float:
     return seconds_between(snapshot.totals.oldest, snapshot.now) or 0.0
 
 
+def _lost(number: int) -> str:
+    return f"{plural(number, 'worker')} lost"
+
+
 _MEASURES = (
-    _Measure("dead", lambda one: one.totals.dead, lambda value: f"{plural(int(value), 'dead job')}"),
-    _Measure("deaths", lambda one: one.deaths, lambda value: f"{exact(int(value))} jobs died lately"),
-    _Measure("queued", lambda one: one.totals.queued, lambda value: f"{plural(int(value), 'job')} ready"),
-    _Measure("oldest", _oldest, lambda value: f"the oldest ready job waits for {elapsed(value)}"),
-    _Measure("lost_workers", lambda one: one.totals.lost_workers, lambda value: f"{plural(int(value), 'worker')} lost"),
+    _Measure("dead", lambda one: one.totals.dead, lambda value, _: plural(int(value), "dead job")),
+    _Measure("deaths", lambda one: one.deaths, lambda value, span: f"{plural(int(value), 'job')} died in {span}"),
+    _Measure("queued", lambda one: one.totals.queued, lambda value, _: f"{plural(int(value), 'job')} ready"),
+    _Measure("oldest", _oldest, lambda value, _: f"the oldest ready job has waited {elapsed(value)}"),
+    _Measure("lost_workers", lambda one: one.totals.lost_workers, lambda value, _: _lost(int(value))),
 )
 REARM = 0.9
 """A metric has to fall below this part of its threshold before it alerts again: one that fluctuates alerts once."""
@@ -67,7 +73,8 @@ class AlertWatcher:
             value = measure.value(snapshot)
             if value >= limit and measure.name not in self._alerted:
                 self._alerted.add(measure.name)
-                sentences.append(f"{measure.sentence(value)} (threshold {_limit(measure.name, limit)})")
+                sentence = measure.sentence(value, word(snapshot.span.total_seconds()))
+                sentences.append(f"{sentence} (threshold {_limit(measure.name, limit)})")
             elif value < limit * REARM:
                 self._alerted.discard(measure.name)
         return sentences

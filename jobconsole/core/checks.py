@@ -85,7 +85,7 @@ def check_operations(operations: Sequence[Operation], overview: Overview) -> Che
         return Check("operations", "warn", text, "start a worker, or let 'jobconsole op run' do it")
     stopped = [f"#{one.number} {one.request.verb}" for one in operations if one.state == "stopped"]
     if stopped:
-        advice = "'jobconsole op show' says why; 'op resume' lets one go on, 'op cancel' ends it"
+        advice = "'jobconsole op show' says why; 'op resume' resumes one, 'op cancel' ends it"
         return Check("operations", "warn", f"stopped by a threshold: {_some(stopped)}", advice)
     return Check("operations", "ok", f"{exact(len(running))} running")
 

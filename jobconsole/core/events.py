@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from math import isfinite
 
 from jobconsole.core.rows import LINE, NAME
-from queue_core.model.events import Event, EventBatch
+from jobconsole.format.humanize import duration, elapsed
+from queue_core.model.events import Event, EventBatch, EventName
 from queue_core.model.filters import Filter, Term
 from queue_core.model.text import safe
 
@@ -121,8 +123,30 @@ def _texts(event: Event) -> Iterable[str]:
 
 def event_line(number: int, at: float, event: Event) -> EventLine:
     """Return an event as a list shows it, its texts harmless."""
-    details = "  ".join(f"{key} {value}" for key, value in (event.extra or {}).items() if value not in ("", None))
     return EventLine(
         number, at, safe(event.event, 20), safe(event.id, NAME), safe(event.type, NAME), safe(event.queue, NAME),
-        safe(details, LINE),
+        safe(", ".join(_words(event, at)), LINE),
     )  # fmt: skip
+
+
+def _words(event: Event, at: float) -> Iterator[str]:
+    """Yield what an event carries, in words."""
+    extra = dict(event.extra or {})
+    if event.event == EventName.PROGRESS:
+        yield f"{extra.pop('progress', 0)}%"
+    elif event.event == EventName.COMPLETED and _is_time(extra.get("ms")):
+        yield f"in {duration(extra.pop('ms') / 1000)}"
+    elif event.event == EventName.CLAIMED and "attempt" in extra:
+        yield f"attempt {extra.pop('attempt')}"
+    due = extra.pop("due", None)
+    for name, value in extra.items():
+        # The id of a signature has less than its error, which is there, too.
+        if value in ("", None) or (name in {"signature", "title", "kind"} and "error" in extra):
+            continue
+        yield f"{name} {value}" if name in {"priority", "worker", "pid"} else str(value)
+    if _is_time(due):
+        yield f"due in {elapsed(max(0.0, due - at))}"
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and isfinite(value) and abs(value) < 1e12

@@ -102,8 +102,8 @@ def canary_words(line: OperationLine) -> str:
     if one.request.verb != "retry" or not 0 < size < one.total:
         return ""
     if not one.in_canary:
-        return f"canary {size:,}/{size:,} {'done' if one.request.rollout.stop_percent is None else 'ok'}"
-    words = f"canary {one.done:,}/{one.barrier:,}"
+        return f"canary of {size:,} {'done' if one.request.rollout.stop_percent is None else 'passed'}"
+    words = f"canary {one.done:,} of {one.barrier:,}"
     return f"{words}: {outcome_words(line.canary)}" if line.canary is not None and line.canary.looked else words
 
 
@@ -114,7 +114,7 @@ def operations_line(lines: Sequence[OperationLine], glyphs: Glyphs) -> Spans:
     words: tuple[tuple[int, str, str], ...] = (
         (counts["stopped"], f"{glyphs.alert} {counts['stopped']} stopped", "bad"),
         (counts["paused"], f"{glyphs.pause} {counts['paused']} paused", "warn"),
-        (going, f"{going} {'goes' if going == 1 else 'go'} on", "accent"),
+        (going, f"{going} running", "accent"),
     )
     spans = [(text, tone) for number, text, tone in words if number]
     return tuple((f"  {text}" if place else text, tone) for place, (text, tone) in enumerate(spans))

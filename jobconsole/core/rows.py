@@ -10,7 +10,7 @@ from typing import TypeVar
 from queue_core.model.job import Attempt, Job
 from queue_core.model.report import QueueInfo, SignatureInfo, WorkerInfo
 from queue_core.model.rules import BANDS, band
-from queue_core.model.states import Status
+from queue_core.model.states import WAITING, Status
 from queue_core.model.text import safe
 
 T = TypeVar("T")
@@ -20,6 +20,12 @@ NAME = 120
 """Characters of a name that are kept."""
 LINE = 400
 """Characters of an error or message that are kept."""
+
+
+def attempts_of(job: Job | JobLine) -> tuple[int, int]:
+    """Return how many attempts of a job have started, and how many it has; those with a lost worker do not count."""
+    started = job.status not in WAITING and job.started_at is not None
+    return job.retry_count + started, job.max_retries + 1
 
 
 @dataclass(frozen=True, slots=True)

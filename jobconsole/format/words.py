@@ -88,7 +88,7 @@ WORDS: Mapping[str, VerbWords] = {
         "Move",
         "moved",
         "move waiting and dead jobs to another queue or priority",
-        "They keep their state and their times; jobs that change meanwhile are skipped and counted.",
+        "They keep their state and their times; jobs that change before their turn are skipped.",
         narrowed=("!status:completed", "!status:cancelled", "!status:running"),
     ),
 }
@@ -130,7 +130,7 @@ IMMEDIATE: Mapping[tuple[Kind, str], ImmediateWords] = {
         "triggered",
         "was triggered",
         "Trigger a schedule",
-        "Its next tick stays as it is. u does not take it back; X cancels the job while it waits.",
+        "Its next tick stays as it is. u does not undo it; X cancels the job while it waits.",
         "Go",
     ),
     ("worker", "quiet"): ImmediateWords("", "claims no more jobs"),
@@ -145,35 +145,35 @@ IMMEDIATE: Mapping[tuple[Kind, str], ImmediateWords] = {
     ("operation", "pause"): ImmediateWords("paused", "is paused"),
     ("operation", "resume"): ImmediateWords(
         "resumed",
-        "goes on",
-        "Let it go on",
-        "It goes on to its end, without a canary and whatever dies again: nothing stops it any more but P and X.",
-        "Go on",
+        "is running again",
+        "Resume an operation",
+        "It runs to the end without a canary or the threshold; only P or X stops it.",
+        "Resume",
     ),
     ("operation", "cancel"): ImmediateWords(
         "cancelled",
         "is cancelled",
         "Cancel an operation",
-        "The jobs that it has changed stay as they are; the others are left alone. It cannot go on afterwards.",
+        "The jobs that it has changed stay as they are; the others are left alone. It cannot be resumed afterwards.",
         "Cancel",
     ),
     ("job", "edit"): ImmediateWords("edited", "is edited"),
     ("job", "discard"): ImmediateWords(
         "",
         "stays as it is",
-        "Throw the changes away?",
+        "Discard your changes?",
         "The job stays as it is; what you have written is gone.",
-        "Throw away",
+        "Discard",
     ),
 }
 
 
 def outcome_words(outcomes: Outcomes) -> str:
-    """Return the outcomes of retried jobs: 3 completed, 10 dead again."""
+    """Return the outcomes of retried jobs: 3 completed, 10 failed again."""
     words = (
         (outcomes.completed, "completed"),
-        (outcomes.dead, "dead again"),
-        (outcomes.unfinished, "on their way"),
+        (outcomes.dead, "failed again"),
+        (outcomes.unfinished, "still running"),
         (outcomes.ended - outcomes.dead - outcomes.completed, "gone"),
     )
     return ", ".join(f"{exact(count)} {word}" for count, word in words if count)

@@ -302,7 +302,7 @@ def sentence_of_report(report: Report) -> str:
         return f"nothing was {past}: {safe(report.problem)}"
     done = f"{exact(report.done)} of {plural(operation.total, 'job')}"
     if report.problem:
-        return f"{safe(report.problem)}; operation #{operation.number} was at {done}, and workers go on with it"
+        return f"{safe(report.problem)}; operation #{operation.number} was at {done}, and workers continue it"
     if operation.state != "done":
         return f"operation #{operation.number} is {operation.state}, after {done}"
     parts = [f"{past} {plural(report.processed, 'job')}"]

@@ -346,5 +346,5 @@ def _filter(where: str | Filter) -> Filter:
 
 _SIGNATURE: Column[SignatureInfo] = Column("SIGNATURE", 12, lambda info, context: ((info.signature, "muted"),))
 _OPERATIONS: tuple[Column[OperationLine], ...] = tuple(
-    column for column in OPERATIONS if column.title not in {"HOW FAR", "RATE", "ETA"}
+    column for column in OPERATIONS if column.title not in {"PROGRESS", "RATE", "ETA"}
 )

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from jobconsole.core.events import EventLine
 from jobconsole.core.latency import TypeLine
-from jobconsole.core.rows import JobLine, QueueLine
+from jobconsole.core.rows import JobLine, QueueLine, attempts_of
 from jobconsole.core.running import FREE, RunningJob
 from jobconsole.format import humanize
 from jobconsole.format.glyphs import Glyphs, spark
@@ -50,7 +50,7 @@ OUTCOMES = {
     "retrying": (Status.RETRYING, "retrying"),
     "dead": (Status.DEAD, "dead"),
     "cancelled": (Status.CANCELLED, "cancelled"),
-    "released": (Status.QUEUED, "released"),
+    "released": (Status.QUEUED, "given back"),
     "gone": (Status.QUEUED, "gone"),
 }
 
@@ -152,12 +152,14 @@ def signature_columns(window: str) -> tuple[Column[SignatureInfo], ...]:
 
 
 def _tries(job: JobLine, context: RenderContext) -> Spans:
-    text = f"{job.retry_count}/{job.max_retries}"
-    return ((text, "muted" if job.retry_count else "faint"),)
+    started, most = attempts_of(job)
+    return ((f"{started}/{most}", "muted" if started > 1 else "faint"),)
 
 
 def _why(job: JobLine, context: RenderContext) -> Spans:
     if job.status is Status.RUNNING:
+        if not job.progress:
+            return ((job.message or "running", "text" if job.message else "muted"),)
         return (*bar(job.progress, 8, context.glyphs), (f" {job.progress:>3}% ", "muted"), (job.message, "text"))
     return _error(job, context)
 
@@ -204,7 +206,9 @@ def _progress(job: RunningJob, context: RenderContext) -> Spans:
     if job.outcome:
         status, word = OUTCOMES[job.outcome]
         return ((f"{context.glyphs.states[status]} {word}", STATE_TONES[status]),)
-    return (*bar(job.progress, BAR, context.glyphs), (f" {job.progress:>3}%", "text" if job.progress else "faint"))
+    if not job.progress:
+        return ()
+    return (*bar(job.progress, BAR, context.glyphs), (f" {job.progress:>3}%", "text"))
 
 
 def _ran(job: RunningJob, context: RenderContext) -> Spans:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobconsole.core.rows import bands
+from jobconsole.core.rows import attempts_of, bands
 from jobconsole.format.humanize import age, duration, exact, moment_of, plural, seconds_between
 from jobconsole.format.words import outcome_words
 from queue_core.model.text import safe
@@ -73,6 +73,11 @@ def cells(facts: Iterable[Fact], titles: Sequence[str]) -> tuple[str, ...]:
     return tuple(texts[title] for title in titles)
 
 
+def attempts(job: Job) -> str:
+    """Return how many attempts of a job have started, of how many: 3 of 3."""
+    return "{} of {}".format(*attempts_of(job))
+
+
 def of_job(job: Job) -> Facts:
     """Return everything that is known of a job but its payload, result, traceback and log."""
     progress = f"{job.progress}% {job.progress_message}".strip() if job.progress or job.progress_message else None
@@ -86,7 +91,7 @@ def of_job(job: Job) -> Facts:
         Fact("ordering key", job.ordering_key),
         Fact("unique key", job.unique_key),
         Fact("headers", "  ".join(f"{name}={value}" for name, value in job.headers.items()), "muted"),
-        Fact("retries", f"{job.retry_count} of {job.max_retries}"),
+        Fact("attempts", attempts(job)),
         Fact("losses", job.losses or None, "warn"),
         Fact("crashes", job.crashes or None, "warn"),
         Fact("progress", progress, "accent"),
@@ -238,7 +243,7 @@ def _canary(operation: Operation, canary: Outcomes | None) -> str:
     if not operation.in_canary:
         return "over"
     words = (
-        "its outcome is waited for" if operation.awaiting_canary else f"of {plural(operation.barrier, 'job')}, not over"
+        "waiting for its outcome" if operation.awaiting_canary else f"of {plural(operation.barrier, 'job')}, not over"
     )
     return f"{words}: {outcome_words(canary)}" if canary is not None and canary.looked else words
 

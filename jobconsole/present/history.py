@@ -96,7 +96,7 @@ def traceback_lines(text: str, width: int, glyphs: Glyphs, everything: bool) -> 
     # The exception that ended the attempt first, then what led to it.
     for number, section in enumerate(reversed(sections)):
         if number:
-            lines += [(), (("led to by", "muted"), (f"  {section_link(sections, number)}", "faint"))]
+            lines += [(), (("caused by", "muted"), (f"  {section_link(sections, number)}", "faint"))]
         lines += _section(section, width, glyphs, everything)
     return lines
 

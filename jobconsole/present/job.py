@@ -65,8 +65,8 @@ def group_brief(info: SignatureInfo, notes: GroupNotes, context: RenderContext) 
 
 
 def job_brief(job: Job, context: RenderContext) -> Line:
-    """Return a job's queue, retries and times in one line."""
-    return fact_line(only(of_job(job), "queue", "retries", "due", "started", "ended"), context)
+    """Return a job's queue, attempts and times in one line."""
+    return fact_line(only(of_job(job), "queue", "attempts", "due", "started", "ended"), context)
 
 
 STAMP = 9

@@ -72,13 +72,13 @@ OPERATIONS: tuple[Column[OperationLine], ...] = (
     Column("WHO", 7, lambda line, context: ((line.user, "text"),), need=1),
     Column("VERB", 7, lambda line, context: ((line.verb, "strong"),)),
     Column("STATE", 11, lambda line, context: state_spans(line.operation.state, context)),
-    Column("HOW FAR", SMALL_BAR, _progress_cell, need=3),
+    Column("PROGRESS", SMALL_BAR + 1, _progress_cell, need=3),
     Column("DONE", 6, lambda line, context: _counted(line.operation.processed, line, "text"), right=True),
     Column("SKIP", 5, lambda line, context: _counted(line.operation.skipped, line, "warn", 5), right=True, need=5),
     Column("ERR", 5, lambda line, context: _counted(line.operation.errored, line, "bad", 5), right=True, need=6),
     Column("RATE", 7, lambda line, context: speed(line), right=True, need=4),
     Column("ETA", 5, lambda line, context: left(line), right=True, need=7),
-    Column("ON", 12, lambda line, context: ((line.label, "text"), (_reason(line), "muted")), flex=True),
+    Column("TARGET", 12, lambda line, context: ((line.label, "text"), (_reason(line), "muted")), flex=True),
 )
 
 
@@ -101,10 +101,10 @@ def _age(job: JobLine, context: RenderContext) -> float | None:
 
 WHAT = {
     "preparing": "its jobs are being written; it begins when all are there",
-    "paused": "P lets it go on, X ends it where it stands",
-    "stopped": "P lets it go on, without its threshold; X ends it where it stands",
+    "paused": "P resumes, X ends it here",
+    "stopped": "P resumes without the threshold, X ends it here",
 }
-NO_EXECUTOR = "no worker is alive: it goes on while a worker or a console that may change runs"
+NO_EXECUTOR = "no worker is alive: it continues once a worker or a console that may change things runs"
 ROOMY = 50
 """Cells from which there is room for a signature's number and its title."""
 CAME = ("changed", "skipped", "errored", "canary", "outcomes", "note")

@@ -85,12 +85,12 @@ def _id(line: TickLine, context: RenderContext) -> Spans:
 TICKS: tuple[Column[TickLine], ...] = (
     Column("TICK", 16, _time),
     Column("JOB", 11, _became),
-    Column("WHAT CAME OF IT", 16, _why, flex=True),
+    Column("OUTCOME", 16, _why, flex=True),
     Column("ID", 13, _id, need=1),
 )
 
 
-NO_WORKER = "its tick is due and has not passed: no worker that looks after schedules is running"
+NO_WORKER = "its tick is due and has not passed: no worker is running schedules"
 PAUSED = "P lets it tick again; ticks that fall into the pause bring no job"
 
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from queue_core.queue import JobQueue
 
 
-NOTHING_TO_UNDO = "nothing to undo yet; a retry that has ended cannot be undone"
+NOTHING_TO_UNDO = "nothing to undo: a finished retry has already run its jobs"
 
 _STDIN = 0
 
@@ -165,7 +165,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         if not plan.ids:
             self.show_notice(f"nothing to {plan.verb}: no job is in that state any more", "warn")
         elif self.operator.unchangeable:
-            self.show_notice(f"{plan.verb} is off: {self.operator.unchangeable}", "warn")
+            self.show_notice(f"{plan.verb} is disabled: {self.operator.unchangeable}", "warn")
         else:
             if self.view is not None and plan.verb != "cancel":
                 self.view.expect_gone(plan.keys)
@@ -270,9 +270,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
     def do_freeze(self) -> None:
         """Hold the picture, or show live updates again."""
         self.frozen = not self.frozen
-        self.show_notice(
-            "frozen: p lets it go on; keys act on the jobs as they are now" if self.frozen else "live again", "muted"
-        )
+        self.show_notice("screen held, p resumes; verbs act on live data" if self.frozen else "live again", "muted")
         if not self.frozen:
             self.refresher.resync()
 

@@ -86,7 +86,7 @@ class TestPace:
         assert (process.returncode, out) == (1, "retried 1 job\n")
         assert err == (
             "jobconsole: operation #1 was stopped after 1 of 3 jobs: 1 of 1 canary jobs died again; "
-            "'jobconsole op resume 1' lets it go on, 'jobconsole op cancel 1' ends it\n"
+            "'jobconsole op resume 1' resumes it, 'jobconsole op cancel 1' ends it\n"
         )
 
     def test_nothing_to_do_is_no_operation(self, dead: Shop) -> None:
@@ -159,7 +159,7 @@ class TestInterrupted:
         assert process.returncode == 1
         assert out.startswith("retried ")
         assert err.startswith("jobconsole: sqlite cannot be reached: ")
-        assert err.endswith(" when it was last seen, and workers go on with it when the store is back\n")
+        assert err.endswith(" when it was last seen, and workers continue it when the store is back\n")
         assert err.count("\n") == 1
         assert "operation #1 was at " in err
         assert operation(file_shop, 1)["state"] == "running"

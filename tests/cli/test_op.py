@@ -62,7 +62,7 @@ class TestLooking:
         assert "how           5 a second\n" in detached("op", "show", "1").out
         assert detached("op", "run", "1").code == 0
         answer = detached("op", "show", "1")
-        assert "outcomes      of the last 3: 3 on their way\n" in answer.out
+        assert "outcomes      of the last 3: 3 still running\n" in answer.out
         assert set(answer.out.split("changed jobs:\n")[1].split()) == set(DEAD[:3])
         body = detached("op", "show", "1", "--json").body
         assert body["outcomes"] == {"looked": 3, "completed": 0, "dead": 0, "unfinished": 3, "ended": 0}
@@ -160,7 +160,7 @@ class TestUndo:
         dead("dlq", "retry", DEAD[0])
         answer = dead("op", "undo", "1")
         assert (answer.code, answer.err) == (
-            1, "jobconsole: operation #1 is a retry, which cannot be taken back; a delete and a move can\n",
+            1, "jobconsole: operation #1 is a retry, which cannot be undone; a delete and a move can\n",
         )  # fmt: skip
         dead("dlq", "move", DEAD[1], "--priority", "high")
         assert "gave jobs another priority" in dead("op", "undo", "2").err

@@ -114,10 +114,10 @@ class TestThresholds:
         told = AlertWatcher(Thresholds(dead=3, deaths=3, queued=1, oldest=0.0, lost_workers=1)).update(snapshot)
         assert told[:3] == [
             "3 dead jobs (threshold 3)",
-            "3 jobs died lately (threshold 3)",
+            "3 jobs died in 15m (threshold 3)",
             "1 job ready (threshold 1)",
         ]
-        assert told[3].startswith("the oldest ready job waits for")
+        assert told[3].startswith("the oldest ready job has waited")
         assert len(told) == 4
 
     def test_once_until_it_has_been_well_below(self, snapshot: Snapshot) -> None:

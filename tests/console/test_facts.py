@@ -65,8 +65,8 @@ def test_screen_and_command_line_show_the_same_facts_of_an_operation() -> None:
     screen = lines_of(operation_lines(operation_line(one), Outcomes(10, 3, 1, 6), False, MOMENT, 78))
     in_its_head = {"operation", "verb", "what", "state", "jobs", "done"}
     assert [label for label in labels - in_its_head if label not in screen] == []
-    assert "its outcome is waited for" in screen
-    assert "of the last 10: 3 completed, 1 dead again, 6 on their way" in screen
+    assert "waiting for its outcome" in screen
+    assert "of the last 10: 3 completed, 1 failed again, 6 still running" in screen
 
 
 def test_a_group_counts_its_types_where_there_are_several() -> None:

@@ -79,11 +79,12 @@ async def test_what_became_of_earlier_retries_is_told(jobs: JobQueue, world: Wor
         await world.settle(await world.claim_job(one), "dead", failure=failure())
     at = f"{done.created_at:%H:%M:%S} by ana: "
     assert await retries_before(jobs.operations, SIGNATURE, done.created_at) == (
-        f"{at}retried 3 -> 2 dead again, 1 on their way"
+        f"{at}retried 3 -> 2 failed again, 1 still running"
     )
     await jobs.operations.change("delete", dead[:1])
     await jobs.operations.change("purge", dead[:1])
-    assert "1 dead again, 1 on their way, 1 gone" in await retries_before(jobs.operations, SIGNATURE, done.created_at)
+    outcomes = "1 failed again, 1 still running, 1 gone"
+    assert outcomes in await retries_before(jobs.operations, SIGNATURE, done.created_at)
     assert await retries_before(jobs.operations, "bbbb", done.created_at) == ""
 
 
@@ -95,7 +96,7 @@ async def test_a_retry_that_its_canary_stopped_is_told_so(jobs: JobQueue, world:
     await world.settle(await world.claim_job(dead[0]), "dead", failure=failure())
     await executor.run_once()
     (told,) = await retries_of(jobs.operations, SIGNATURE, submitted.created_at, 2)
-    assert told.endswith("by ana: canary 1 -> 1 dead again, stopped")
+    assert told.endswith("by ana: canary 1 -> 1 failed again, stopped")
 
 
 async def test_the_newest_retries_come_first_and_no_more_than_asked_for(jobs: JobQueue, world: World) -> None:

@@ -47,7 +47,7 @@ async def test_what_is_known_of_a_target(jobs: JobQueue, world: World) -> None:
     assert warnings("work", ("send",), snapshot) == []
     assert warnings("work", ("send", "other"), snapshot) == ["no live worker of 'work' runs other"]
     assert warnings("idle", (), snapshot) == [
-        "'idle' is paused: jobs wait there until it goes on",
+        "'idle' is paused: jobs wait there until it is resumed",
         "no live worker takes jobs from 'idle'",
     ]
     many = tuple(f"type-{number}" for number in range(5))

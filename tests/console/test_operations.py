@@ -184,7 +184,7 @@ SAID = [
     ),
     (
         {"state": "stopped", "processed": 1, "done": 1, "note": "1 of 1 canary jobs died again"},
-        "retry #7 stopped: 1 of 1 canary jobs died again; (4) P goes on, X ends it",
+        "retry #7 stopped: 1 of 1 canary jobs died again; (4) P resumes, X ends it",
     ),
     ({"state": "failed", "note": "full"}, "retry #7 failed: full"),
 ]
@@ -198,5 +198,5 @@ def test_what_an_operation_came_to_is_one_sentence(given: dict[str, Any], said: 
 
 def test_a_delete_says_how_it_is_taken_back() -> None:
     one, two = (Report(Plan("delete", "x", ()), operation(7, state="done", processed=n, total=n)) for n in (1, 2))
-    assert sentence(one) == "deleted 1 job, u brings it back"
-    assert sentence(two) == "deleted 2 jobs, u brings them back"
+    assert sentence(one) == "deleted 1 job, u undoes it"
+    assert sentence(two) == "deleted 2 jobs, u undoes it"

@@ -65,12 +65,12 @@ def test_what_has_ended_is_forgotten() -> None:
 @pytest.mark.parametrize(
     ("given", "canary", "said"),
     [
-        ({"total": 100, "done": 4, "barrier": 10}, None, "canary 4/10"),
+        ({"total": 100, "done": 4, "barrier": 10}, None, "canary 4 of 10"),
         (
             {"total": 100, "done": 10, "barrier": 10}, Outcomes(10, 3, 1, 6),
-            "canary 10/10: 3 completed, 1 dead again, 6 on their way",
+            "canary 10 of 10: 3 completed, 1 failed again, 6 still running",
         ),
-        ({"total": 100, "done": 20, "barrier": 100}, None, "canary 10/10 ok"),
+        ({"total": 100, "done": 20, "barrier": 100}, None, "canary of 10 passed"),
         ({"total": 8, "done": 3}, None, ""),
         ({"total": 100, "done": 3, "barrier": 100, "verb": "delete"}, None, ""),
     ],

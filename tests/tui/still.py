@@ -204,8 +204,8 @@ class StillOperationReader(OperationReader):
 
     async def facts(self, target: Target) -> Facts:
         """Read the same facts."""
-        earlier = "02:58:00 by ana: canary 10 -> 10 dead again, stopped"
-        return (("sample", "0001 send_email: smtp mx-7:25 timed out after 10s"), ("earlier", earlier))
+        earlier = "02:58:00 by ana: canary 10 -> 10 failed again, stopped"
+        return (("sample", "0001 send_email: smtp mx-7:25 timed out after 10s"), ("before", earlier))
 
 
 class StillOperator(Operator):

@@ -32,7 +32,7 @@ async def test_whoever_comes_back_from_a_job_is_on_that_job(
         selection = seat.table("all-jobs").selection
         key = selection.key
         await seat.press("enter")
-        await seat.until("retries      ")
+        await seat.until("attempts     ")
         new = await dead(world, 3, smtp(), type="send_email", queue="mail")
         await seat.until(lambda: selection.rows[0].id == new[0])
         await seat.press("escape")
@@ -50,7 +50,7 @@ async def test_a_flood_takes_nobody_off_the_job_that_was_opened(
         selection = seat.table("jobs").selection
         key = selection.key
         await seat.press("enter")
-        await seat.until("retries      ")
+        await seat.until("attempts     ")
         await dead(world, 25, disk(), type="resize_image", queue="images")
         await seat.until(lambda: seat.table("jobs").window.behind)
         await seat.press("escape")
@@ -84,7 +84,7 @@ async def test_enter_on_a_job_that_is_gone_opens_nothing_wider(
         await seat.until(lambda: seat.table("jobs").selection.adrift)
         for key in ("enter", "f"):
             await seat.press(key)
-            await seat.until("that row is gone: move the cursor to choose another")
+            await seat.until("that row is gone; select another")
             assert seat.view.focused is seat.table("jobs")
             await seat.press("R")
             await seat.until("that row is gone")
@@ -115,7 +115,7 @@ async def test_enter_with_nothing_running_opens_nothing_wider(sit: Sit, buried: 
         while seat.view.focused is not seat.table("running"):
             await seat.press("tab")
         await seat.press("enter")
-        await seat.until("nothing is chosen")
+        await seat.until("nothing selected")
         assert seat.view.focused is seat.table("running")
 
 
@@ -144,9 +144,9 @@ async def test_everything_is_marked_before_the_filter_has_taken_hold(
         await seat.until("TimeoutError")
         await seat.press("p", "slash", *"queue:images", "enter")
         await seat.until(lambda: seat.table("signatures").where.terms)
-        assert "TimeoutError" in seat.text(), "the picture is frozen"
+        assert "TimeoutError" in seat.text(), "the screen is held"
         await seat.press("R")
-        await seat.until("the filter takes hold once p lets it go on")
+        await seat.until("the filter applies once p resumes")
         await seat.press("asterisk", "R")
         await seat.until("Retry 3 jobs")
         await seat.press("enter")

@@ -37,7 +37,7 @@ class TestTail:
         async with sit(size) as seat:
             await seat.ready()
             await seat.press("6")
-            await seat.until("nothing has happened")
+            await seat.until("no events since")
             assert isinstance(seat.view, EventsView)
             hear(seat, *(created(number) for number in range(30)))
             await seat.until("30 events since ")
@@ -59,7 +59,7 @@ class TestTail:
             await seat.ready()
             await seat.press("6")
             since = f"{seat.app.model.heard_since:%H:%M:%S}"
-            await seat.until(f"nothing has happened since {since} UTC, when this console began to listen")
+            await seat.until(f"no events since {since} UTC, when this console connected")
             await seat.until("an event comes when a job is enqueued, starts or ends, and is not stored")
             await seat.until(f"0 events since {since}")
             hear(seat, *(created(number) for number in range(3)))
@@ -75,10 +75,10 @@ class TestTail:
         async with sit(size) as seat:
             await seat.ready()
             await seat.press("6")
-            await seat.until("nothing has happened")
+            await seat.until("no events since")
             monkeypatch.setattr(Connection, "deaf", "behind a pooler")
             await seat.until("no event comes, for notifications do not arrive: behind a pooler")
-            await seat.until("3 lists the jobs, 2 shows queues and workers", but="nothing has happened")
+            await seat.until("3 lists the jobs, 2 shows queues and workers", but="no events since")
 
     async def test_an_event_of_the_store_leads_to_its_job(self, sit: Sit, jobs: JobQueue, buried: Buried) -> None:
         async with sit() as seat:
@@ -132,7 +132,7 @@ class TestTail:
             await seat.ready()
             await seat.press("6")
             hear(seat, Event("queue", "mail", "mail", extra={"state": "paused"}))
-            await seat.until("state paused")
+            await seat.until("paused")
             await seat.press("X")
             await seat.until("this event is about no job")
             assert isinstance(seat.app.screen, EventsView), "no sheet came up"
@@ -197,7 +197,7 @@ class TestWorkers:
             await at_workers(seat)
             for key, label in (("Q", "quiet"), ("S", "stop")):
                 await seat.press(key)
-                await seat.until(f"{label} is off: this console is read-only")
+                await seat.until(f"{label} is disabled: this console is read-only")
             assert (await world.beat()).command == ""
 
     async def test_a_lost_worker_hears_nothing(self, sit: Sit, world: World, buried: Buried) -> None:

@@ -108,13 +108,13 @@ async def test_a_server_that_hangs_from_the_start_is_said_before_its_driver_give
     try:
         async with seated(ConsoleApp(connection), size) as seat:
             await seat.until("CONNECTING")
-            await seat.until(lambda: "LIVE" in seat.text() or "POSTGRES cannot be used" in seat.text())
+            await seat.until(lambda: "LIVE" in seat.text() or "POSTGRES unavailable" in seat.text())
             assert "LIVE" not in seat.text()
             assert connection._opening is not None, "the driver still waits"
             await seat.press("R")
-            await seat.until("retry is off: postgres cannot be reached")
+            await seat.until("retry is disabled: postgres cannot be reached")
             await asyncio.to_thread(own_servers.postgres.resume)
-            await seat.until("LIVE", but="cannot be used")
+            await seat.until("LIVE", but="unavailable")
     finally:
         await asyncio.to_thread(own_servers.postgres.resume)
 

@@ -57,11 +57,11 @@ async def test_postgres_goes_and_comes_back(servers: EmbeddedServers, size: tupl
         await look(seat)
         await asyncio.to_thread(servers.postgres.kill)
         await seat.until("POSTGRES LOST since")
-        await seat.until("keys that change are off")
+        await seat.until("changes are disabled")
         assert "TimeoutError" in seat.text(), "the last picture stays"
         assert seat.app.palette.faded
         await seat.press("R")
-        await seat.until("retry is off: postgres cannot be reached")
+        await seat.until("retry is disabled: postgres cannot be reached")
         await seat.press("j", "2", "3", "1")
         assert seat.app.is_running
         await asyncio.to_thread(servers.postgres.start)
@@ -99,7 +99,7 @@ async def test_both_servers_go_and_come_back_whatever_is_shown(servers: Embedded
             await seat.press("j", "k", "w", "r")
             if changing:
                 await seat.press(changing)
-                await seat.until(f"{label} is off: postgres cannot be reached")
+                await seat.until(f"{label} is disabled: postgres cannot be reached")
             await asyncio.to_thread(servers.postgres.start)
             await asyncio.to_thread(servers.redis.start)
             await seat.until("LIVE", but="LOST")
@@ -142,9 +142,9 @@ async def test_a_server_that_hangs_is_lost_too(servers: EmbeddedServers) -> None
 async def test_a_console_may_start_before_its_servers(servers: EmbeddedServers) -> None:
     await asyncio.to_thread(servers.postgres.stop)
     async with seated(console(servers)) as seat:
-        await seat.until("POSTGRES cannot be used, trying each second")
+        await seat.until("POSTGRES unavailable, retrying each second")
         await seat.press("R")
-        await seat.until("retry is off: postgres cannot be reached")
+        await seat.until("retry is disabled: postgres cannot be reached")
         await asyncio.to_thread(servers.postgres.start)
         await seat.until("3 signatures · 10 jobs")
 
@@ -157,6 +157,6 @@ async def test_a_loss_while_a_sheet_is_open_changes_nothing(servers: EmbeddedSer
         await asyncio.to_thread(servers.postgres.kill)
         await seat.until(lambda: not seat.app.connection.usable)
         await seat.press("enter")
-        await seat.until("retry is off: postgres cannot be reached")
+        await seat.until("retry is disabled: postgres cannot be reached")
         await asyncio.to_thread(servers.postgres.start)
         await seat.until("3 signatures · 10 jobs", but="LOST")

@@ -1,4 +1,4 @@
-"""Move: jobs go to another queue or priority as one operation, and u brings them back."""
+"""Move: jobs go to another queue or priority as one operation, and u undoes it."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ async def test_a_signature_to_a_queue_from_the_list_and_back(
         await seat.press("down", "down")
         await seat.until("❯ images")
         await go(seat)
-        await seat.until("moved 5 jobs, u brings them back")
+        await seat.until("moved 5 jobs, u undoes it")
         assert await queues(jobs, buried["send_email"]) == {"images"}
         assert {(await jobs.get(one)).status for one in buried["send_email"]} == {Status.DEAD}
         assert await queues(jobs, buried["sync_crm"]) == {"crm"}
         await seat.press("u")
-        await seat.until(lambda: "brings them back" not in seat.text() or "moved 5 jobs" in seat.text())
+        await seat.until(lambda: "u undoes it" not in seat.text() or "moved 5 jobs" in seat.text())
         for _ in range(200):
             if await queues(jobs, buried["send_email"]) == {"mail"}:
                 break
@@ -71,7 +71,7 @@ async def test_marked_jobs_to_a_new_queue_with_another_priority_and_a_reason(
         await seat.until("there is no queue 'slow' yet")
         assert "no live worker of 'slow' runs send_email" in seat.text()
         await seat.press("enter", *"-7")
-        await seat.until("Another priority cannot be taken back")
+        await seat.until("A priority change cannot be undone")
         await seat.press("enter", *"too many", "enter", "enter")
         await seat.until("moved 2 jobs")
         assert {(job.queue, job.priority) for job in [await jobs.get(one) for one in marked]} == {("slow", -7)}
@@ -104,7 +104,7 @@ async def test_a_paused_queue_is_told(sit: Sit, jobs: JobQueue, buried: Buried) 
         await seat.until("TimeoutError")
         await moving(seat)
         await seat.press(*"cr", "down")
-        await seat.until("'crm' is paused: jobs wait there until it goes on")
+        await seat.until("'crm' is paused: jobs wait there until it is resumed")
         await seat.press("escape")
         await seat.until("Dead letters")
         assert await jobs.operations.list_operations() == []

@@ -19,5 +19,5 @@ async def test_a_schema_that_is_older_says_what_to_run_at_80_columns(tmp_path: P
         ((version,),) = file.execute("pragma user_version").fetchall()
         file.execute(f"pragma user_version = {version - 1}")
     async with seated(ConsoleApp(JobQueue(sqlite=path)), NARROW) as seat:
-        await seat.until("SQLITE cannot be used")
+        await seat.until("SQLITE unavailable")
         await seat.until("run 'jobconsole migrate'")

@@ -47,7 +47,7 @@ async def test_a_canary_goes_first_and_the_others_follow_when_it_ended_well(
     await crowd(world, 6)
     async with sit(size) as seat:
         await retry_with_canary(seat, 6)
-        await seat.until("canary 2/2: 2 on their way")
+        await seat.until("canary 2 of 2: 2 still running")
         assert "#1 retry 77aa00" in seat.text()
         assert await in_state(jobs, "queued") == 2
         await end_ready(jobs, world, "completed", 2)
@@ -60,20 +60,20 @@ async def test_a_canary_that_dies_stops_the_rest_and_says_what_to_do(sit: Sit, j
     await crowd(world, 6)
     async with sit(WIDE) as seat:
         await retry_with_canary(seat, 6)
-        await seat.until("canary 2/2: 2 on their way")
+        await seat.until("canary 2 of 2: 2 still running")
         await end_ready(jobs, world, "dead", 2)
-        await seat.until("retry #1 stopped: 2 of 2 canary jobs died again; (4) P goes on, X ends it")
+        await seat.until("retry #1 stopped: 2 of 2 canary jobs died again; (4) P resumes, X ends it")
         await seat.until("▲ stopped")
         assert await in_state(jobs, "dead") == 6
         await seat.press("r")
-        await seat.until("canary 2 -> 2 dead again, stopped")
+        await seat.until("canary 2 -> 2 failed again")
         await seat.press("R")
-        await seat.until("earlier")
-        await seat.until("canary 2 -> 2 dead again, stopped")
+        await seat.until("before")
+        await seat.until("canary 2 -> 2 failed again")
         await seat.press("escape", "4")
-        await seat.until("without its threshold")
+        await seat.until("without the threshold")
         await seat.press("P")
-        await seat.until("Let it go on")
+        await seat.until("Resume an operation")
         await seat.press("left", "enter")
         await seat.until("✓ done")
         assert await in_state(jobs, "dead") == 2
@@ -84,21 +84,21 @@ async def test_nothing_waits_behind_a_canary(sit: Sit, jobs: JobQueue, world: Wo
     await dead(world, 3, disk(), type="resize_image", queue="images")
     await ask(jobs, await jobs.inspector.ids(parse("type:sync_crm status:dead"), 10), pace=CAREFUL)
     async with sit() as seat:
-        await seat.until("canary 2/2: 2 on their way")
+        await seat.until("canary 2 of 2: 2 still running")
         while "OSError" not in seat.table("signatures").selection.row.title:
             await seat.press("j")
         await seat.press("D")
         await seat.until("Delete 3 jobs")
         await seat.press("enter")
-        await seat.until("deleted 3 jobs, u brings them back")
-        assert "canary 2/2" in seat.text()
+        await seat.until("deleted 3 jobs, u undoes it")
+        assert "canary 2 of 2" in seat.text()
 
 
 async def test_undo_cancels_a_retry_that_runs_and_says_so(sit: Sit, jobs: JobQueue, world: World) -> None:
     await crowd(world, 6)
     async with sit() as seat:
         await retry_with_canary(seat, 6)
-        await seat.until("canary 2/2")
+        await seat.until("canary 2 of 2")
         await seat.press("u")
         await seat.until("retry #1 was cancelled: retried 2 jobs, left 4 jobs as they are")
         assert await in_state(jobs, "dead") == 4
@@ -123,10 +123,10 @@ async def test_a_read_only_console_carries_out_nothing(sit: Sit, jobs: JobQueue,
         await seat.press("4")
         await seat.until("▶ running")
         for key, said in (
-            ("P", "pause is off"),
-            ("X", "cancel is off"),
-            ("u", "undo is off"),
-            ("B", "bring back is off"),
+            ("P", "pause is disabled"),
+            ("X", "cancel is disabled"),
+            ("u", "undo is disabled"),
+            ("B", "bring back is disabled"),
         ):
             await seat.press(key)
             await seat.until(f"{said}: this console is read-only")
@@ -137,7 +137,7 @@ async def test_leaving_asks_and_leaves_what_runs_to_the_workers(sit: Sit, jobs: 
     await crowd(world, 6)
     async with sit() as seat:
         await retry_with_canary(seat, 6)
-        await seat.until("canary 2/2")
+        await seat.until("canary 2 of 2")
         await seat.press("q")
         await seat.until("q again leaves #1 to the workers")
         await seat.press("q")
@@ -151,11 +151,11 @@ async def test_leaving_without_a_worker_says_that_it_waits(sit: Sit, jobs: JobQu
     await dead(world, 6, crm(), **SYNC)
     async with sit() as seat:
         await retry_with_canary(seat, 6)
-        await seat.until("canary 2/2")
+        await seat.until("canary 2 of 2")
         await seat.press("q")
         await seat.until("q again leaves #1 waiting for a worker or a console: no worker is alive")
         await seat.press("4", "enter")
-        await seat.until("no worker is alive: it goes on while")
+        await seat.until("no worker is alive: it continues once")
 
 
 async def test_pauses_and_orders_are_noted_with_who_did_it(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
@@ -199,7 +199,7 @@ async def test_an_operation_that_another_console_finishes_is_told_all_the_same(
     await crowd(world, 6)
     async with sit() as seat:
         await retry_with_canary(seat, 6)
-        await seat.until("canary 2/2")
+        await seat.until("canary 2 of 2")
         other = asyncio.ensure_future(jobs.operations.run(1))
         await end_ready(jobs, world, "completed", 2)
         await other
@@ -238,7 +238,7 @@ async def test_a_plan_that_is_being_written_says_how_far_it_is(
         await seat.press("enter")
         await seat.until("being written: 3 of 5")
         await seat.press("q")
-        await seat.until("delete is still being written (3 of 5 jobs); q again gives it up")
+        await seat.until("delete is still saving (3 of 5 jobs); q again abandons it")
         hold.set()
         await seat.until("deleted 5 jobs")
 

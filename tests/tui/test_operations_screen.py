@@ -47,7 +47,7 @@ async def test_the_list_has_the_newest_first(sit: Sit, jobs: JobQueue, world: Wo
         await seat.until("▶ running")
         rows = seat.table("operations").selection.rows
         assert [(row.number, row.verb, row.user) for row in rows] == [(2, "retry", "ana"), (1, "delete", "ana")]
-        for part in ("WHO", "STATE", "✓ done", "KeyError: <str>", "canary", "2 on their way"):
+        for part in ("WHO", "STATE", "✓ done", "KeyError: <str>", "canary", "2 still running"):
             await seat.until(part)
 
 
@@ -65,11 +65,11 @@ async def test_one_operation_in_detail_with_its_jobs(
         await seat.press("enter")
         for part in (
             "ana@desk-7", "the field is back", "into queue crm, with priority 20", "77aa00cccccc", "3 of 3 jobs",
-            "changed      3", "1 completed, 2 on their way", "Jobs it changed", "✓ completed",
+            "changed      3", "1 completed, 2 still running", "Jobs it changed", "✓ completed",
         ):  # fmt: skip
             await seat.until(part)
         await seat.press("enter", "enter")
-        await seat.until("retries      0 of 3")
+        await seat.until("attempts     ")
         await seat.press("escape", "escape", "escape")
         await seat.until(lambda: seat.view.focused is seat.table("operations"))
 
@@ -79,14 +79,14 @@ async def test_it_is_paused_goes_on_and_is_cancelled(sit: Sit, jobs: JobQueue, w
     asked = await ask(jobs, ids, pace=CAREFUL)
     async with sit() as seat:
         await at_operations(seat, 1)
-        await seat.until("2 on their way")
+        await seat.until("2 still running")
         await seat.press("P")
         await seat.until("#1 is paused")
         await seat.until("‖ paused")
         assert (await jobs.operations.get(asked.number)).state == "paused"
         await seat.until(lambda: seat.table("operations").selection.row.operation.state == "paused")
         await seat.press("P")
-        await seat.until("#1 goes on")
+        await seat.until("#1 is running again")
         await seat.press("X")
         await seat.until("2 of 5 jobs are done")
         await seat.press("escape")
@@ -173,7 +173,7 @@ async def test_without_operations_it_says_what_comes_here(sit: Sit, size: tuple[
             await seat.press("r")
             await seat.until("reading everything again")
             await seat.press(key)
-            await seat.until("nothing is chosen")
+            await seat.until("nothing selected")
 
 
 async def test_a_job_is_chosen_not_an_operation(sit: Sit, jobs: JobQueue, world: World) -> None:
@@ -243,4 +243,4 @@ async def test_a_short_strip_shows_what_goes_on(sit: Sit, jobs: JobQueue, world:
         await seat.until("#1 retry")
         await ask(jobs, ids[4:], pace=CAREFUL)
         await seat.until("#2 retry", but="#1 retry")
-        assert "1 stopped  1 goes on" in seat.text()
+        assert "1 stopped  1 running" in seat.text()

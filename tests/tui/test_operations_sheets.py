@@ -23,7 +23,7 @@ async def open_sheet(seat: Seat, key: str = "R", error: str = "TimeoutError") ->
     await seat.ready()
     await seat.until(error)
     await seat.press(key)
-    await seat.until("frozen: none will be added")
+    await seat.until("exactly these")
 
 
 async def at_field(seat: Seat, label: str) -> None:
@@ -39,10 +39,10 @@ async def test_the_sheet_of_a_retry_fits_and_says_what_it_is_about(
     async with sit(size) as seat:
         await open_sheet(seat)
         await seat.until("sample   ")
-        await seat.until("none that is known")
+        await seat.until("never retried")
         text = seat.text()
         for part in (
-            "Retry dead jobs", "5, frozen", "types    send_email 5", "queues   mail", "died     from", "earlier",
+            "Retry dead jobs", "5, exactly", "types    send_email 5", "queues   mail", "died     from", "before",
             "TimeoutError: smtp mx-7:25", "canary   [none]", "rate     [at once]", "stop if", "[never]", "delay",
             "spread",            "[as it was]", "priority", "reason", "❯ Retry 5 jobs", "Go back",
         ):  # fmt: skip
@@ -72,7 +72,7 @@ async def test_fields_are_stepped_through_and_typed_into(sit: Sit, jobs: JobQueu
         await seat.until("[12_]")
         await seat.press("enter")
         await seat.until("❯ Retry 5 jobs")
-        await seat.until("1,000/s; stops when more than 50% died again")
+        await seat.until("1,000/s; stops above 50% failed")
         await seat.press("enter")
         await seat.until("retried 5 jobs")
         asked = (await jobs.operations.get(1)).request
@@ -123,9 +123,9 @@ async def test_enter_before_the_jobs_are_frozen_goes_on_as_soon_as_they_are(
         await seat.ready()
         await seat.until("TimeoutError")
         await seat.press("R")
-        await seat.until("about 5, being frozen")
+        await seat.until("about 5, being counted")
         await seat.press("enter")
-        await seat.until("goes on as soon as they are")
+        await seat.until("starts as soon as they are")
         waiting.append(True)
         await seat.until("retried 5 jobs")
 
@@ -148,10 +148,10 @@ async def test_more_than_fifty_get_a_canary_and_a_rate(sit: Sit, jobs: JobQueue,
     await crowd(world, 51)
     async with sit() as seat:
         await open_sheet(seat, error="KeyError")
-        for part in ("[10]", "[200/s]", "[20%]", "10 jobs first, the others when they ended well"):
+        for part in ("[10]", "[200/s]", "[20%]", "10 jobs first, the rest once these succeed"):
             await seat.until(part)
         await seat.press("enter")
-        await seat.until("canary 10/10: 10 on their way")
+        await seat.until("canary 10 of 10: 10 still running")
         assert (await jobs.operations.get(1)).request.rollout == Rollout(10, 200.0, 20.0)
 
 
@@ -161,7 +161,7 @@ async def test_earlier_retries_and_what_came_of_them_are_told(sit: Sit, jobs: Jo
     await end_ready(jobs, world, "dead", 3)
     async with sit() as seat:
         await open_sheet(seat, error="KeyError")
-        await seat.until("by ana: retried 3 -> 3 dead again")
+        await seat.until("by ana: retried 3 -> 3 failed again")
 
 
 async def test_marked_jobs_bring_their_breakdown(sit: Sit, buried: Buried) -> None:

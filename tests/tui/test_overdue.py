@@ -122,7 +122,7 @@ async def test_a_locked_file_is_not_live(tmp_path: Path) -> None:
             assert await holder.stdout.readline() == b"locked\n"
             await seat.until("SQLITE LOST since", but="LIVE")
             await seat.press("R")
-            await seat.until("retry is off: sqlite cannot be reached")
+            await seat.until("retry is disabled: sqlite cannot be reached")
         finally:
             holder.kill()
             await holder.wait()
@@ -149,7 +149,7 @@ async def test_what_is_pressed_before_it_is_known_ends_with_one_sentence(servers
         await seat.press("j", "k", "3", "2")
         await seat.until("POSTGRES LOST since", but="LIVE")
         await seat.press("P")
-        await seat.until("pause is off: postgres cannot be reached")
+        await seat.until("pause is disabled: postgres cannot be reached")
         await seat.until("postgres cannot be reached: no answer within")
         await asyncio.to_thread(servers.postgres.resume)
         await seat.until("LIVE", but="LOST")

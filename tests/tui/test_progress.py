@@ -43,7 +43,7 @@ async def test_a_job_that_was_opened_shows_progress_as_it_comes(
         await seat.press("3")
         await seat.until(lambda: len(seat.table("all-jobs").selection.rows) == 1)
         await seat.press("enter")
-        await seat.until("retries      ")
+        await seat.until("attempts     ")
         await tell(jobs, seat, 50, "half")
         await seat.until("50% half")
 

@@ -91,7 +91,7 @@ class TestLooking:
             await seat.until("this tick brought no job")
             await seat.press("j", "enter")
             await seat.until("✖ dead")
-            await seat.until(" of 3")
+            await seat.until("attempts     ")
             await seat.press("R", "enter")
             await seat.until("retried 1 job")
             assert (await jobs.inspector.get(brought[1])).status is Status.QUEUED
@@ -114,7 +114,7 @@ class TestLooking:
             await seat.ready()
             await seat.press("5")
             await seat.until("no schedules: workers write those that jobs.schedule(")
-            for key, said in (("P", "nothing is chosen"), ("T", "nothing is chosen"), ("enter", "nothing is chosen")):
+            for key, said in (("P", "nothing selected"), ("T", "nothing selected"), ("enter", "nothing selected")):
                 await seat.press("r")
                 await seat.until("reading everything again")
                 await seat.press(key)
@@ -180,7 +180,7 @@ class TestLooking:
             await seat.press("escape", "f")
             await seat.until("Last ticks  nightly")
             await seat.press("tab", "f")
-            await seat.until(" of 3")
+            await seat.until("attempts     ")
             await seat.press("f")
             await seat.until("Last ticks  nightly")
 
@@ -264,7 +264,7 @@ class TestChanging:
             await at_schedules(seat)
             for key, label in (("P", "pause"), ("T", "trigger"), ("u", "undo")):
                 await seat.press(key)
-                await seat.until(f"{label} is off: this console is read-only")
+                await seat.until(f"{label} is disabled: this console is read-only")
         assert not (await planned(jobs, "nightly")).paused
         assert await reports(jobs) == brought[::-1]
 

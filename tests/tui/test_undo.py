@@ -1,4 +1,4 @@
-"""`u` is about the last change that was asked for, also while that is still being written."""
+"""`u` is about the last change that was asked for, also while that is still saving."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_undo_means_the_delete_that_is_being_written_and_not_the_one_befor
         while "OSError" not in seat.table("signatures").selection.row.title:
             await seat.press("j")
         await delete(seat, 3)
-        await seat.until("deleted 3 jobs, u brings them back")
+        await seat.until("deleted 3 jobs, u undoes it")
         slow_writes.opened.clear()
         await seat.until("1 signature ·")
         await delete(seat, 6)
@@ -163,7 +163,7 @@ async def test_a_second_undo_during_the_first_is_refused_and_said(
         await seat.press("u")
         await asyncio.wait_for(gate.waiting.wait(), 30)
         await seat.press("u")
-        await seat.until("delete #2 is still being taken back: press u again when that is done")
+        await seat.until("delete #2 is still being undone: press u again when that is done")
         gate.opened.set()
         await seat.until("restored 3 jobs")
         assert await in_trash(jobs) == 5
@@ -221,6 +221,6 @@ async def test_what_is_being_taken_back_is_said(
         slow_writes.opened.clear()
         await seat.press("u")
         await asyncio.wait_for(slow_writes.waiting.wait(), 30)
-        await seat.until("taking back delete #1", but="deleted 5 jobs")
+        await seat.until("undoing delete #1", but="deleted 5 jobs")
         slow_writes.opened.set()
         await seat.until("restored 5 jobs")

@@ -81,7 +81,7 @@ def add_list(verb: Parser) -> None:
     """Declare the options of a list of jobs."""
     add_filters(verb)
     verb.add_argument("--limit", type=whole(1, 10_000), default=50, metavar="N", help="at most N jobs (default 50)")
-    verb.add_argument("--cursor", metavar="TEXT", help="go on where the page before ended")
+    verb.add_argument("--cursor", metavar="TEXT", help="continue where the page before ended")
     verb.add_argument("--oldest", action="store_true", help="the oldest change first")
 
 

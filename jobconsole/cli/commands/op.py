@@ -112,10 +112,10 @@ def run_undo(options: argparse.Namespace, output: Output) -> int:
 def _check_undoable(operation: Operation) -> None:
     request = operation.request
     if request.verb == "move" and request.options.priority is not None:
-        raise CommandError(f"operation #{operation.number} gave jobs another priority, which cannot be taken back")
+        raise CommandError(f"operation #{operation.number} gave jobs another priority, which cannot be undone")
     if request.verb not in {"delete", "move"}:
         raise CommandError(
-            f"operation #{operation.number} is a {request.verb}, which cannot be taken back; a delete and a move can"
+            f"operation #{operation.number} is a {request.verb}, which cannot be undone; a delete and a move can"
         )
     if not operation.ended:
         number = operation.number
@@ -209,7 +209,7 @@ def run_run(options: argparse.Namespace, output: Output) -> int:
         try:
             done = await (_all(jobs) if not chosen else _these(jobs, chosen))
         except asyncio.CancelledError:
-            note("what was not done is still to be done: workers go on with it, and so does 'jobconsole op run'")
+            note("what was not done is still to be done: workers continue it, and so does 'jobconsole op run'")
             raise
         finally:
             progress("")
@@ -265,7 +265,7 @@ def add_arguments(parser: Parser) -> None:
     _add_number(add("show", run_show, "everything about one operation, and the jobs that it changed"))
     _add_number(add("watch", run_watch, "follow an operation until it ends; carries nothing out"))
     _add_numbers(add("pause", run_pause, "let operations take no more steps"))
-    _add_numbers(add("resume", run_resume, "let paused and stopped operations go on"))
+    _add_numbers(add("resume", run_resume, "resume paused and stopped operations"))
     _add_numbers(add("cancel", run_cancel, "end operations where they stand"))
     undo = add("undo", run_undo, "take a delete or a move back: exactly the jobs that it changed")
     _add_number(undo)

@@ -15,7 +15,7 @@ from jobconsole.cli.root import Parser
 from jobconsole.cli.selection import add_filters, check_queue, filter_of
 from jobconsole.cli.session import connected
 from jobconsole.format.humanize import plural
-from jobconsole.present.facts import moment
+from jobconsole.present.facts import attempts, moment
 from queue_core.errors import JobNotFound
 from queue_core.model.states import Status
 from queue_core.model.text import safe
@@ -143,7 +143,7 @@ def _glance(write: WriteLine, job: Job, number: int) -> None:
     """Return the facts needed to decide."""
     from jobconsole.core.tracebacks import parse, top_frame
 
-    tries = f"{job.retry_count} of {job.max_retries} retries"
+    tries = f"{attempts(job)} attempts"
     died = f"died {moment(job.updated_at)}, signature {job.signature or 'none'}"
     write("")
     write(f"#{number:,}  {safe(job.type, 120)}  {job.id}")

@@ -49,19 +49,25 @@ def show_key(key: str) -> str:
 MOVE, SHOW, CHANGE, CONSOLE = "Move", "Look", "Change", "Console"
 
 ACTIONS: tuple[Action, ...] = (
-    Action("retry", "R", "retry", "Put dead jobs back into their queue, after a look", CHANGE, True, 1),
+    Action("retry", "R", "retry", "Put dead jobs back into their queue, opens a sheet first", CHANGE, True, 1),
     Action("delete", "D", "delete", "Move dead jobs to the trash, u undoes it; in the trash: purge", CHANGE, True, 2),
     Action("restore", "B", "bring back", "Bring jobs back from the trash into the dead-letter queue", CHANGE, True, 2),
     Action(
         "edit", "E", "edit", "Edit the payload of a job that has ended and enqueue it as a new job", CHANGE, True, 8
     ),
-    Action(
-        "move", "M", "move", "Move waiting or dead jobs to another queue or priority; u takes it back", CHANGE, True, 9
-    ),
+    Action("move", "M", "move", "Move waiting or dead jobs to another queue or priority; u undoes it", CHANGE, True, 9),
     Action("undo", "u", "undo", "Take your last delete, move or pause back; cancel a running retry", CHANGE, True, 3),
-    Action("cancel", "X", "cancel", "Cancel waiting and running jobs, after a look; end an operation", CHANGE, True, 4),
-    Action("pause", "P", "pause", "Pause this queue, schedule or operation, or let it go on", CHANGE, True, 5),
-    Action("trigger", "T", "trigger", "Enqueue the job of this schedule now, after a look", CHANGE, True, 4),
+    Action(
+        "cancel",
+        "X",
+        "cancel",
+        "Cancel jobs, opens a sheet first; end an operation",
+        CHANGE,
+        True,
+        4,
+    ),
+    Action("pause", "P", "pause", "Pause this queue, schedule or operation, or resume it", CHANGE, True, 5),
+    Action("trigger", "T", "trigger", "Enqueue the job of this schedule now, opens a sheet first", CHANGE, True, 4),
     Action("quiet", "Q", "quiet", "Let this worker claim no more jobs, or let it claim again", CHANGE, True, 5),
     Action("stop", "S", "stop", "Let this worker finish its jobs and end, after a question", CHANGE, True, 6),
     Action("mark", "space", "mark", "Mark this row; verbs then act on all marked ones", CHANGE, False, 9),
@@ -93,7 +99,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("copy", "y", "copy id", "Copy the id to the clipboard", SHOW, False, 12),
     Action("copy_link", "Y", "copy link", "Copy the command that opens this place in another console", SHOW),
     Action("resync", "r", "resync", "Read everything again and sort it anew", SHOW),
-    Action("freeze", "p", "freeze", "Hold the picture still; p again lets it go on", SHOW),
+    Action("freeze", "p", "freeze", "Hold the screen still; p again resumes", SHOW),
     *(Action(view.action, str(digit), view.label, view.tooltip, CONSOLE) for digit, view in enumerate(VIEWS, 1)),
     Action("palette", "colon,ctrl+p", "commands", "Find every action by its name", CONSOLE, False, 15),
     Action("help", "question_mark", "help", "The keys that work here, and what the words mean", CONSOLE, False, 14),
@@ -128,5 +134,5 @@ def refusal(action: Action, availability: Availability) -> str:
     if availability.blocked and action.id not in {"quit", "help"}:
         return availability.blocked
     if action.changes and availability.unchangeable:
-        return f"{action.label} is off: {availability.unchangeable}"
+        return f"{action.label} is disabled: {availability.unchangeable}"
     return ""

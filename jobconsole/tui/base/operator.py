@@ -77,9 +77,9 @@ class Operator:
         if self._writing:
             report = next(iter(self._writing.values()))
             left = f"{report.written:,} of {len(report.plan.ids):,} jobs"
-            return f"{report.plan.verb} is still being written ({left}); q again gives it up"
+            return f"{report.plan.verb} is still saving ({left}); q again abandons it"
         if self._taking_back:
-            return f"{self._taking_back} is still being taken back; q again gives it up"
+            return f"{self._taking_back} is still being undone; q again abandons it"
         # What was paused or stopped waits for a person anyway.
         going = [number for number, one in self._own.items() if one.operation and one.operation.state == "running"]
         numbers = [f"#{number}" for number in sorted(going)]
@@ -155,9 +155,9 @@ class Operator:
         """
         last = self._undo.last
         if self._taking_back:
-            return f"{self._taking_back} is still being taken back: press u again when that is done"
+            return f"{self._taking_back} is still being undone: press u again when that is done"
         if last is None:
-            return "nothing to undo: a retry that has ended ran the jobs, and that cannot be taken back"
+            return "nothing to undo: a finished retry has already run its jobs"
         self._taking_back, away = last.words, False
         try:
             return await self._reverse(last)
@@ -315,7 +315,7 @@ class Operator:
     async def _take_back(self, last: SubmittedChange) -> str:
         """Cancel an operation that has not ended; bring back what it did, where that is possible."""
         every = self._connection.operations
-        text, ended = f"{last.words} has ended, and it cannot be taken back", (await every.get(last.number)).ended
+        text, ended = f"{last.words} has ended, and cannot be undone", (await every.get(last.number)).ended
         if not ended:
             await self._immediate.steer(last.number, "cancel", UNDONE)
             text = ""
@@ -327,7 +327,7 @@ class Operator:
         for operation in back:
             plan = Plan("move" if last.verb == "move" else "restore", last.label, ())
             self._follow(Report(plan), operation)
-        stays = "another priority cannot be taken back" if last.verb == "move" else "it had changed no jobs"
+        stays = "a priority change cannot be undone" if last.verb == "move" else "it had changed no jobs"
         return "" if back else f"there is nothing to bring back of #{last.number}: {stays}"
 
     async def _rest(self, seconds: float) -> None:

@@ -102,7 +102,7 @@ class OperationReader:
             reported += await self._retries(signature)
         return (
             *facts,
-            *(("earlier" if number == 0 else "", text) for number, text in enumerate(reported[:RETRIES_SHOWN])),
+            *(("before" if number == 0 else "", text) for number, text in enumerate(reported[:RETRIES_SHOWN])),
         )
 
     async def _retries(self, signature: str) -> list[str]:

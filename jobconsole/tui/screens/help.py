@@ -30,7 +30,7 @@ WORDS = (
     ("signature", "dead jobs with the same cause: exception, message without its numbers and names, place in the code"),
     ("operation", "a change of many jobs, kept with who, when and why; workers and consoles carry it out"),
     ("canary", "the first jobs of a retry: their outcome decides about the others"),
-    ("late", "of a schedule: its tick is due and has not passed, so no worker looks after schedules"),
+    ("late", "of a schedule: its tick is due and has not passed, so no worker is running schedules"),
     ("trash", "deleted dead jobs, until they are restored, purged or too old"),
 )
 FILTERS = (

@@ -83,7 +83,7 @@ class JobsView(View):
         return self.query_one(JobTable)
 
     def adopt(self, snapshot: Snapshot, restart: bool = False) -> None:
-        """Read the list again; its first page when nothing was read yet."""
+        """Read the list again; its first page when not loaded yet."""
         if self.jobs.window is None:
             self._list()
         elif self.jobs.window.loaded or self.jobs.failed:

@@ -22,14 +22,14 @@ from jobconsole.tui.widgets.pane import Drawn
 from jobconsole.tui.widgets.retryfields import RetryFields
 from queue_core.errors import QueueCoreError
 
-COUNT = "type how many jobs these are: that is what goes for good"
+COUNT = "type the number to delete permanently"
 WIDTH = 66
 """Cells of the text, as the style sheet has it."""
 ROOMY = 32
 """Lines from which the sheet of a retry has blank lines around its text."""
 TAKEN = 15
 """Lines of the sheet of a retry that are not for its text, without those blank ones."""
-LATER: dict[Verb, tuple[str, ...]] = {"retry": ("sample", "earlier")}
+LATER: dict[Verb, tuple[str, ...]] = {"retry": ("sample", "before")}
 """Facts that are read once the sheet is there: their places are kept."""
 
 
@@ -122,13 +122,17 @@ class ChangeSheet(PlanSheet):
     def _known(self) -> list[tuple[str, str]]:
         facts = [*self.chosen.facts, *(self._facts or ())]
         there = {label for label, _ in facts}
-        word = "reading ..." if self._facts is None else "none that is known"
+        waiting = "reading ..." if self._facts is None else "none"
+        words = {} if self._facts is None else {"before": "never retried"}
         later = [label for label in LATER.get(self.verb, ()) if label not in there]
         if not self.chosen.signatures:
-            later = [label for label in later if label != "earlier"]
-        places = ("types", "queues", "died", "changed", "earlier", "", "sample")
+            later = [label for label in later if label != "before"]
+        places = ("types", "queues", "died", "changed", "before", "", "sample")
         order = {label: place for place, label in enumerate(places)}
-        return sorted([*facts, *((label, word) for label in later)], key=lambda fact: order.get(fact[0], len(places)))
+        return sorted(
+            [*facts, *((label, words.get(label, waiting)) for label in later)],
+            key=lambda fact: order.get(fact[0], len(places)),
+        )
 
     def hint(self, width: int, height: int) -> list[Line]:
         """What the field with the focus means; on a button, what will happen."""

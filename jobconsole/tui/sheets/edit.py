@@ -66,7 +66,7 @@ def head_lines(job: Job, draft: Draft, sample: str) -> list[Line]:
 def problem_lines(problems: Sequence[Problem], known: Known, glyphs: Glyphs, width: int, height: int) -> list[Line]:
     """Return what is wrong, in at most so many lines; that nothing is, where nothing is."""
     if not problems:
-        fits = "it fits what workers announced of this type" if known.schema is not None else "it is a JSON object"
+        fits = "matches the type's schema" if known.schema is not None else "a JSON object; the type has no schema"
         return [((f"{glyphs.ok} ", "good"), (fits, "muted"))]
     lines: list[Line] = []
     for problem in problems:

@@ -122,7 +122,7 @@ class MoveSheet(PlanSheet):
             f"{alert} {one}" for one in warnings(self._queue.typed, self.chosen.types, self.console.model.snapshot)
         ]
         known: list[Line] = [((part, "warn"),) for text in sentences for part in wrap(text, width)]
-        undo = "u takes it back." if self._priority.value is None else "Another priority cannot be taken back."
+        undo = "u undoes it." if self._priority.value is None else "A priority change cannot be undone."
         kept: list[Line] = [((part, "muted"),) for part in wrap(f"{self.words.consequence} {undo}", width)]
         return [((hint, "muted"),), *known[: height - 1 - len(kept)], *kept]
 

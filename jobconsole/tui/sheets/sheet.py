@@ -102,8 +102,10 @@ class PlanSheet(Sheet[Plan]):
             return ((self.lost, "bad"),)
         if self.plan is None:
             about = f"about {self.chosen.about:,}, " if self.chosen.about is not None else ""
-            goes = ": goes on as soon as they are" if self.going else ""
-            return ((f"{about}being frozen ...{goes}", "muted"),)
+            goes = "; starts as soon as they are" if self.going else ""
+            return ((f"{about}being counted ...{goes}", "muted"),)
         number = len(self.plan.ids)
         capped: Spans = ((", the first million", "warn"),) if self.plan.capped else ()
-        return ((f"{number:,}", "strong"), (", frozen: none will be added" if number != 1 else "", "text"), *capped)
+        later = "later deaths" if self.verb in {"retry", "delete"} else "later ones"
+        exactly = f", exactly these; {later} are not included" if number != 1 else ""
+        return ((f"{number:,}", "strong"), (exactly, "text"), *capped)

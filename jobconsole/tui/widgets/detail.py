@@ -49,7 +49,7 @@ class Detail(ScrollPane):
 
     GLANCE = 9
     NEVER: ClassVar[dict[str, str]] = {
-        "open": "this is the innermost pane; Esc goes back",
+        "open": "nothing further to open; Esc goes back",
         "filter": "go back to a list to filter it",
     }
 
@@ -172,7 +172,7 @@ class Detail(ScrollPane):
     def content(self, width: int) -> list[Line]:
         """Facts, a rule, and what the tab shows."""
         if not self.subject.job_id:
-            return [(("nothing is chosen", "muted"),)]
+            return [(("nothing selected", "muted"),)]
         lines = self._facts(width)
         if self._problem:
             lines += [((self._problem, "warn"),)]
@@ -198,7 +198,7 @@ class Detail(ScrollPane):
     def _glance(self, width: int, height: int) -> list[Line]:
         """What was raised and where; below it how to repair it, or what it concerns."""
         if self._loaded is None:
-            return [((self._problem or ("reading ..." if self.subject.job_id else "nothing is chosen"), "muted"),)]
+            return [((self._problem or ("reading ..." if self.subject.job_id else "nothing selected"), "muted"),)]
         return brief_lines(
             self.subject, self._current(self._loaded), self._notes(), self.console.render_context(), width, height
         )
@@ -234,13 +234,13 @@ class Detail(ScrollPane):
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this job."""
         if action in {"next_match", "previous_match"} and self.tab != DIFF:
-            return "it chooses what the tab Diff compares"
+            return "n and N work in Diff"
         if action not in ACTS_ON and action not in {"edit", "export"}:
             return ""
         if self.subject.group is not None:
             return NOT_CANCELLED if action == "cancel" else ""
         if self._loaded is None:
-            return "nothing is chosen"
+            return "nothing selected"
         if action == "export":
             return ""
         status = self._loaded.job.status

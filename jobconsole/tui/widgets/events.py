@@ -74,7 +74,7 @@ class EventTable(Table[EventLine]):
             last = plural(min(model.event_tail.total, KEPT), "event")
             texts = [f"nothing among the last {last} matches; Esc clears the filter"]
         else:
-            started = f"nothing has happened since {self._since()} UTC, when this console began to listen"
+            started = f"no events since {self._since()} UTC, when this console connected"
             texts = [started, "an event comes when a job is enqueued, starts or ends, and is not stored", ELSEWHERE]
         return [(("   " + line, "muted"),) for text in texts for line in wrap(text, max(1, width - GUTTER))]
 

@@ -92,7 +92,7 @@ class Notice(LineWidget):
             # The list of what is under way is right above.
             active = tuple(report for report in active if report.operation is None)
         if back and not active:
-            return [fit(((f" taking back {safe(back)} {self.console.glyphs.ellipsis}", "muted"),), width)]
+            return [fit(((f" undoing {safe(back)} {self.console.glyphs.ellipsis}", "muted"),), width)]
         return [fit(self._progress(active[0], len(active) - 1), width)] if active else []
 
     def _progress(self, report: Report, others: int) -> Spans:
@@ -108,5 +108,5 @@ class Notice(LineWidget):
         counts = f" {exact(operation.done)}/{exact(operation.total)}{skipped}"
         percent = round(100 * operation.done / max(1, operation.total))
         name = f" #{operation.number} {report.plan.verb} "
-        waits = "  waits for its canary" if operation.awaiting_canary else ""
+        waits = "  waiting for its canary" if operation.awaiting_canary else ""
         return ((name, "strong"), *bar(percent, BAR, glyphs), (counts, "text"), (waits, "warn"), (label, "muted"))

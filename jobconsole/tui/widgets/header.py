@@ -143,12 +143,12 @@ class Header(LineWidget):
         if store.state == "lost":
             age = self.console.model.age
             if age is None:
-                return self._banner(f"{store.name.upper()} cannot be used, trying each second", safe(store.error))
-            off = "keys that change are off"
+                return self._banner(f"{store.name.upper()} unavailable, retrying each second", safe(store.error))
+            off = "changes are disabled"
             if self.size.width >= ROOMY:
-                off = f"picture {humanize.elapsed(age)} old, {off}"
+                off = f"data is {humanize.elapsed(age)} old; {off}"
             elif not store.silent:
-                off = f"{humanize.elapsed(age)} old, {off}"
+                off = f"{humanize.elapsed(age)} old; {off}"
             return self._banner(_lost(store), off, store.error)
         if delivery is not None and delivery.state == "lost":
             instead = f"{store.name} is read each second instead"

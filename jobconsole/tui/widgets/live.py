@@ -52,9 +52,9 @@ class Chart(Pane):
         lines: list[Line] = [((line, "chart"),) for line in columns(points, width, bars, self.console.glyphs.levels)]
         failed = model.rate("retrying") + model.rate("dead")
         legend: Line = (
-            ("in ", "muted"),
+            ("enqueued ", "muted"),
             (f"{humanize.rate(model.rate('created')):<8}", "text"),
-            ("fail ", "muted"),
+            ("failed ", "muted"),
             (f"{humanize.rate(failed):<8}", "text"),
             ("peak ", "muted"),
             (humanize.rate(highest), "text"),
@@ -114,7 +114,7 @@ class RunningTable(Table[RunningJob]):
         action: f"a running job cannot be {past}; X cancels it" for action, past in NOT_RUNNING.items()
     }
 
-    empty = "nothing runs longer than a moment"
+    empty = "no long-running jobs"
     cursor_always = False
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -128,7 +128,7 @@ class RunningTable(Table[RunningJob]):
             return (("Running", "title"),)
         totals = snapshot.totals
         watched = f", {exact(LIVE_LIMIT)} of them watched" if self.console.model.running.dropped else ""
-        words = f"  {plural(totals.running, 'job')} on {plural(totals.slots, 'slot')}{watched}"
+        words = f"  {exact(totals.running)} of {plural(totals.slots, 'slot')} busy{watched}"
         return (("Running", "title"), (words, "muted"))
 
     def note(self) -> Spans:

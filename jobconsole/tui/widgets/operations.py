@@ -168,7 +168,7 @@ def refuses_steering(line: OperationLine, action: str) -> str:
         return ""
     if line.operation.ended:
         return f"#{line.number} has ended: it is {state}"
-    return f"#{line.number} is still being written" if action == "pause" and state == "preparing" else ""
+    return f"#{line.number} is still saving" if action == "pause" and state == "preparing" else ""
 
 
 class MemberTable(Table[JobLine]):
@@ -288,7 +288,7 @@ class OperationFacts(ScrollPane):
     def content(self, width: int) -> list[Line]:
         """The facts."""
         if self.line is None:
-            return [(("nothing is chosen", "muted"),)]
+            return [(("nothing selected", "muted"),)]
         snapshot = self.console.model.snapshot
         alone = snapshot is not None and all(worker.lost for worker in snapshot.workers)
         outcomes = self.detail.outcomes if self.detail else None
@@ -299,7 +299,7 @@ class OperationFacts(ScrollPane):
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this operation."""
-        return refuses_steering(self.line, action) if self.line else "nothing is chosen"
+        return refuses_steering(self.line, action) if self.line else "nothing selected"
 
     def link(self) -> Link | None:
         """The place of the operation."""

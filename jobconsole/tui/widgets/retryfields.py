@@ -24,14 +24,14 @@ DELAYS = (("now", 0.0), ("1m", 60.0), ("10m", 600.0), ("1h", 3600.0))
 SPREADS = (("none", 0.0), ("1m", 60.0), ("10m", 600.0), ("1h", 3600.0))
 PRIORITIES = (("as it was", None), ("urgent", 20), ("high", 10), ("normal", 5), ("low", 0))
 
-AT_ONCE = "They start again at once, with all their retries."
-SKIPPED = "Jobs that change meanwhile are skipped."
+AT_ONCE = "They run now, attempts start over."
+SKIPPED = "Jobs that change before their turn are skipped."
 ONE_LINE = 70
 """Characters of what will happen up to which there is room for that, too."""
 HINTS = {
-    "canary": "so many are retried first, and the others only when these have ended well; type another number",
-    "rate": "how many a second become ready, so that live jobs are not pushed aside; type another number",
-    "stop": "when more than this many percent of the retried died again, it stops and waits for you; type another",
+    "canary": "so many first, the rest only once these succeed; type another number",
+    "rate": "jobs per second, so that live jobs still get through; type another number",
+    "stop": "stops and waits for you above this share of failures; type another percentage",
     "delay": "when they are due once they are retried; type 90s, 15m, 2h",
     "spread": "their due times are spread at random over this time; type 90s, 15m, 2h",
     "queue": "another queue that takes them; arrows or type its name",
@@ -88,12 +88,12 @@ class RetryFields(Vertical):
             return self.problem
         rollout, number = self.rollout(), len(plan.ids) if plan else 0
         careful = 0 < rollout.canary < number or (plan is None and rollout.canary > 0)
-        parts = [f"{plural(rollout.canary, 'job')} first, the others when they ended well"] if careful else []
+        parts = [f"{plural(rollout.canary, 'job')} first, the rest once these succeed"] if careful else []
         if rollout.rate:
             takes = f", takes {duration(number / rollout.rate)}" if number > rollout.rate else ""
             parts.append(f"{rate(rollout.rate)}{takes}")
         if rollout.stop_percent is not None and (careful or number > 1):
-            parts.append(f"stops when more than {rollout.stop_percent:g}% died again")
+            parts.append(f"stops above {rollout.stop_percent:g}% failed")
         text = f"{'; '.join(parts)}." if parts else AT_ONCE
         return f"{text} {SKIPPED}" if len(text) < ONE_LINE else text
 

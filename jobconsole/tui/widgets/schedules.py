@@ -52,7 +52,7 @@ class ScheduleTable(Table[ScheduleLine]):
         self.where = Filter()
         self.filter_text = ""
         self.order = 0
-        # None: nothing was read yet
+        # None: not loaded yet
         self.lines_read: Sequence[ScheduleLine] | None = None
         # a schedule that the cursor is to go to once it is there
         self.sought = ""
@@ -167,7 +167,7 @@ class TickTable(Table[TickLine]):
         if name != self.schedule:
             self.schedule, self.label = name, line.label if line else ""
             self.begin_again()
-            self.empty, self._read_at = "reading ..." if name else "nothing is chosen", 0.0
+            self.empty, self._read_at = "reading ..." if name else "nothing selected", 0.0
             self.repaint()
             self.read(0.08)
         elif line is not None and not self._settled(line):
@@ -266,7 +266,7 @@ class ScheduleFacts(ScrollPane):
     def content(self, width: int) -> list[Line]:
         """The facts."""
         if self.line is None:
-            return [(("nothing is chosen", "muted"),)]
+            return [(("nothing selected", "muted"),)]
         context = self.console.render_context()
         needs = (self.line, width, self.inner_height, int(context.now.timestamp()), context.glyphs.dot)
         if needs != self._kept_for:

@@ -25,7 +25,7 @@ NEW_SECONDS = 5.0
 """How long a signature that has just appeared is marked."""
 
 UNREAD = "the list is still being narrowed"
-UNFROZEN = "the picture is frozen: the filter takes hold once p lets it go on"
+UNFROZEN = "the screen is held: the filter applies once p resumes"
 """Why the rows on the screen are not those of the filter."""
 
 ORDERS: tuple[tuple[str, Callable[[SignatureInfo], Any] | None], ...] = (

@@ -77,7 +77,7 @@ class Table(Pane, Generic[T]):
             return [(("   " + self.empty, "muted"),)]
         error = safe(self.console.connection.store.error)
         why = wrap(error, width - GUTTER) if error and width > 2 * GUTTER else ()
-        return [(("   nothing was read yet", "muted"),), *((("   " + line, "warn"),) for line in why)]
+        return [(("   not loaded yet", "muted"),), *((("   " + line, "warn"),) for line in why)]
 
     @property
     def anchored(self) -> bool:
@@ -119,7 +119,7 @@ class Table(Pane, Generic[T]):
 
     def nothing(self) -> str:
         """Why there is nothing under the cursor."""
-        return "that row is gone: move the cursor to choose another" if self.selection.adrift else "nothing is chosen"
+        return "that row is gone; select another" if self.selection.adrift else "nothing selected"
 
     def do_up(self) -> None:
         """One row up."""
