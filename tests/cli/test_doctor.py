@@ -259,7 +259,7 @@ class TestRealServers:
         own_servers.redis.resume()
         own_servers.postgres.stop()
         answer = cli("health", "--json")
-        assert (answer.code, answer.body["status"], answer.body["pending"]) == (3, "failing", None)
+        assert (answer.code, answer.body["status"], answer.body["pending"]) == (1, "failing", None)
         assert answer.body["reason"]
         assert cli("health").out.startswith("failing, mode postgres+redis\n")
 

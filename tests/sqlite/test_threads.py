@@ -167,3 +167,24 @@ async def test_types_are_merged_by_rank(store: SqliteStore) -> None:
     while claims := await store.claim(ClaimRequest(QUEUE, "w", types, 7, LEASE)):
         found += [claim.id for claim in claims]
     assert found == expected
+
+
+async def test_what_comes_while_it_is_closed_has_a_connection_of_its_own(new_file: NewFile) -> None:
+    """A late call would otherwise work in another thread on the connection that is being closed."""
+    file = new_file()
+    held, go = threading.Event(), threading.Event()
+
+    def hold(transaction: Transaction) -> None:
+        held.set()
+        assert go.wait(PATIENCE)
+
+    holding = asyncio.create_task(file.write_soft(hold))
+    assert await asyncio.to_thread(held.wait, PATIENCE)
+    closing = asyncio.create_task(file.close())
+    await asyncio.sleep(0)
+    late = asyncio.create_task(file.write_soft(safety))
+    await asyncio.sleep(0)
+    go.set()
+    await asyncio.gather(holding, closing)
+    assert await late == NORMAL
+    await file.close()

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import DONE, FAILED, code, warn
+from jobconsole.cli.failures import DONE, FAILED, warn
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_change, add_globals
 from jobconsole.cli.session import postgres_url, settings_of
@@ -144,7 +144,7 @@ def add_health_arguments(parser: Parser) -> None:
 
 
 def run_health(options: argparse.Namespace, output: Output) -> int:
-    """Report whether jobs can be enqueued and run; exit code 1 where not, or that of the error that kept it away."""
+    """Report whether jobs can be enqueued and run; exit code 1 where not."""
     settings = settings_of(options)
     from queue_core.client.health import Health
     from queue_core.errors import ConfigurationError, QueueCoreError
@@ -158,7 +158,7 @@ def run_health(options: argparse.Namespace, output: Output) -> int:
         except ConfigurationError:
             raise
         except QueueCoreError as error:
-            return Health(False, None, None, None, settings.jobs.mode, None, str(error)), code(error)
+            return Health(False, None, None, None, settings.jobs.mode, None, str(error)), FAILED
         finally:
             await jobs.close()
 

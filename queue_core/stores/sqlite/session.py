@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -218,8 +219,10 @@ CLOSE_SECONDS = 5.0
 class SqliteThread:
     """Does one piece of work at a time, each in a transaction, within a time limit."""
 
-    def __init__(self, link: SqliteConnection, timeout: float, name: str) -> None:
-        self._link = link
+    def __init__(self, make: Callable[[], SqliteConnection], timeout: float, name: str) -> None:
+        # returns a connection that is not yet opened
+        self._make = make
+        self._link = make()
         self._timeout = timeout
         self._name = name
         self._thread: ThreadPoolExecutor | None = None
@@ -251,7 +254,9 @@ class SqliteThread:
         thread, self._thread = self._thread, None
         if thread is None:
             return
-        closed = asyncio.get_running_loop().run_in_executor(thread, self._link.close)
+        # What comes meanwhile has a thread of its own, and so it has a connection of its own.
+        link, self._link = self._link, self._make()
+        closed = asyncio.get_running_loop().run_in_executor(thread, link.close)
         thread.shutdown(wait=False)
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
@@ -268,9 +273,9 @@ class SqliteFile:
     def __init__(self, settings: SqliteSettings, clock: Clock | None = None) -> None:
         self.settings = settings
         self.clock = clock or SystemClock()
-        self._writes = SqliteThread(self.link(), settings.timeout, "writes")
-        self._reads = SqliteThread(self.link(read_only=True), settings.timeout, "reads")
-        self._inspections = SqliteThread(self.link(read_only=True), settings.timeout, "inspections")
+        self._writes = SqliteThread(self.link, settings.timeout, "writes")
+        self._reads = SqliteThread(partial(self.link, read_only=True), settings.timeout, "reads")
+        self._inspections = SqliteThread(partial(self.link, read_only=True), settings.timeout, "inspections")
 
     def link(self, read_only: bool = False) -> SqliteConnection:
         """Return a connection of its own, not yet opened."""
