@@ -134,7 +134,7 @@ async def test_what_is_no_connection(jobs: JobQueue, wrong: Any) -> None:
         await jobs.enqueue("anything", connection=wrong)
 
 
-async def test_a_store_without_transactions() -> None:
-    async with JobQueue(memory=True) as jobs:
+async def test_a_store_without_transactions(redis_url: str) -> None:
+    async with JobQueue(redis=redis_url) as jobs:
         with pytest.raises(QueueCoreError, match="PostgreSQL"):
             await jobs.enqueue("anything", connection=object())
