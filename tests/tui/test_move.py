@@ -21,10 +21,10 @@ async def queues(jobs: JobQueue, ids: list[str]) -> set[str]:
 
 
 async def moving(seat: Seat) -> None:
-    """Press M and wait for the sheet with its frozen jobs."""
+    """Press M and wait for the sheet with its jobs counted."""
     await seat.press("M")
     await seat.until(lambda: isinstance(seat.app.screen, MoveSheet))
-    await seat.until("frozen" if "marked" in seat.text() or "Error" in seat.text() else "Move 1 job")
+    await seat.until("exactly" if "marked" in seat.text() or "Error" in seat.text() else "Move 1 job")
 
 
 async def go(seat: Seat) -> None:

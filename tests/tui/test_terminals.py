@@ -93,7 +93,7 @@ async def test_the_colours_of_the_terminal_itself(sit: Sit, jobs: JobQueue, worl
             await seat.until(title)
             colours = [colour for one in segments(seat) if one.style for colour in (one.style.color, one.style.bgcolor)]
             strange = {colour.name for colour in colours if colour and colour.type not in OWN}
-            assert strange == set()
+            assert strange == set(), [line for line in seat.text().splitlines() if strange & set(line)]
 
 
 async def test_too_small_on_every_view(sit: Sit, jobs: JobQueue, world: World, buried: Buried) -> None:
@@ -104,7 +104,7 @@ async def test_too_small_on_every_view(sit: Sit, jobs: JobQueue, world: World, b
             await seat.press(key)
             await seat.until(title)
             await seat.pilot.resize_terminal(*TINY)
-            await seat.until("it has 60 x 20 cells")
+            await seat.until("60 x 20; needs 72 x 20")
             await seat.press("R", "P", "T", "D", "j", "enter")
             assert isinstance(seat.app.screen, View)
             assert title not in seat.text()
@@ -128,7 +128,7 @@ async def test_in_ascii(sit: Sit, jobs: JobQueue, world: World, buried: Buried) 
             await seat.press(key)
             await seat.pilot.pause(0.4)
             strange = {char for char in seat.text() if not char.isascii()}
-            assert strange == set()
+            assert strange == set(), [line for line in seat.text().splitlines() if strange & set(line)]
 
 
 def test_every_action_has_somebody_who_carries_it_out() -> None:

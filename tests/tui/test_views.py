@@ -308,7 +308,7 @@ async def test_read_only_changes_nothing_and_says_why(sit: Sit, jobs: JobQueue, 
 async def test_a_window_that_is_too_small_says_so_and_keys_wait(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
     async with sit(TINY) as seat:
         await seat.until("This window is too small")
-        assert "60×20; needs 72×20" in seat.text()
+        assert "60 x 20; needs 72 x 20" in seat.text()
         await seat.press("R", "enter")
         assert (await jobs.inspector.get(buried["send_email"][0])).status is Status.DEAD
         await seat.pilot.resize_terminal(*NARROW)

@@ -23,6 +23,9 @@ from jobconsole.tui.widgets.table import Table
 from queue_core.model.filters import Filter, Term
 from queue_core.model.report import WorkerInfo
 
+ROOMY = 44
+"""Cells from which there is room for the peak behind the rates."""
+
 
 class Chart(Pane):
     """Completed jobs by the second, the newest at the right, above the rates of what else happened."""
@@ -56,9 +59,9 @@ class Chart(Pane):
             (f"{humanize.rate(model.rate('created')):<8}", "text"),
             ("failed ", "muted"),
             (f"{humanize.rate(failed):<8}", "text"),
-            ("peak ", "muted"),
-            (humanize.rate(highest), "text"),
         )
+        if width >= ROOMY:
+            legend = (*legend, ("peak ", "muted"), (humanize.rate(highest), "text"))
         return [*lines, legend] if height > 1 else lines
 
 

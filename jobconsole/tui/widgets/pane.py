@@ -251,7 +251,7 @@ class TooSmall(LineWidget):
         """The sentence in the middle."""
         texts = (
             ("This window is too small", "strong"),
-            (f"{width}×{height}; needs {self._least[0]}×{self._least[1]}", "text"),
+            (f"{width} x {height}; needs {self._least[0]} x {self._least[1]}", "text"),
             ("make it larger, or q to quit", "muted"),
         )
         above: list[Line] = [()] * max(0, (height - len(texts)) // 2)

@@ -25,7 +25,7 @@ from queue_core.model.filters import Filter
 from queue_core.model.operation import VERBS
 from queue_core.model.states import FINAL
 
-EMPTY = "no schedules: workers write those that jobs.schedule(…) declares"
+EMPTY = "no schedules: workers write those that jobs.schedule(...) declares"
 SETTLED_SECONDS = 5.0
 """After which ticks are read again although all of their jobs have come to an end."""
 CHOOSE = "choose a tick's job, not a schedule: Enter shows the ticks"
