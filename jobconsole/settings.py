@@ -82,6 +82,7 @@ def read_settings(
         ConfigurationError: as `jobconsole.configuration.load`, and for a context that is unknown or malformed.
     """
     loaded = load(path, environ, overrides, context)
+    _check_named_servers((overrides or {}).get("jobs", {}), loaded.settings.mode)
     contexts = {key: _context(loaded, key) for key in loaded.contexts}
     settings = ConsoleSettings(
         loaded.settings, read_only=read_only, source=loaded.source, contexts=contexts, handed_down=loaded.handed_down
@@ -97,6 +98,19 @@ def read_settings(
         word=loaded.context.upper() if chosen.word is None else chosen.word,
         alerts=chosen.alerts,
     )
+
+
+def _check_named_servers(named: Mapping[str, Any], mode: str) -> None:
+    """Refuse a server that was named for this call, where the configured mode would not look at it.
+
+    What was meant for that server would otherwise be done to a local file.
+    """
+    for block, server in (("postgres", "PostgreSQL"), ("redis", "Redis")):
+        if mode in {"sqlite", "memory"} and named.get(block, {}).get("url"):
+            raise ConfigurationError(
+                f"an address of {server} was given, and jobs.queue_backend is '{mode}', which uses none: "
+                "leave the address out, or set JOBS__QUEUE_BACKEND to redis or postgres"
+            )
 
 
 def _context(loaded: ConsoleConfiguration, name: str) -> Context:

@@ -29,6 +29,7 @@ from jobconsole.web.http import Guard, Handler, HttpServer, Request, Response, p
 from jobconsole.web.stream import CONTENT_TYPE, HEADERS, EventStreams, parse_query
 from queue_core.backends import open_backend
 from queue_core.client.feed import EventFeed
+from queue_core.errors import ConfigurationError
 from queue_core.model.report import Overview
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.backend import Backend
@@ -101,7 +102,8 @@ class Exporter:
         """Listen and serve; starting twice is safe.
 
         Raises:
-            ExporterError: the port is in use, the address is not of this machine, or a file cannot be used.
+            ExporterError: the port is in use, or the address is not of this machine.
+            ConfigurationError: a file cannot be used.
         """
         if self._thread is not None:
             return
@@ -191,25 +193,29 @@ def _doors(options: ExporterOptions) -> _Doors:
     """Read the files of the options.
 
     Raises:
-        ExporterError: a file cannot be used.
+        ConfigurationError: a file cannot be used.
     """
     tls = None
     if (options.tls_cert is None) is not (options.tls_key is None):
-        raise ExporterError("--tls-cert and --tls-key belong together")
+        raise ConfigurationError("--tls-cert and --tls-key belong together")
     if options.tls_cert is not None:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
             tls.load_cert_chain(options.tls_cert, options.tls_key, password="")
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, FileNotFoundError | PermissionError) else "no such pair"
-            raise ExporterError(f"{options.tls_cert} and {options.tls_key}: {reason}") from None
+            reason = (
+                error.strerror
+                if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError)
+                else "no such pair"
+            )
+            raise ConfigurationError(f"{options.tls_cert} and {options.tls_key}: {reason}") from None
     if options.auth_file is None:
         return _Doors(_everyone, tls)
     try:
         return _Doors(BasicAuth(options.auth_file, OPEN), tls)
     except ValueError as error:
-        raise ExporterError(str(error)) from None
+        raise ConfigurationError(str(error)) from None
 
 
 async def _everyone(request: Request) -> Response | None:

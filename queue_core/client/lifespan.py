@@ -22,6 +22,8 @@ LifespanFunction = Callable[[SimpleNamespace], AsyncIterator[None] | AbstractAsy
 """Fills the state that it is given, yields once, and cleans up; or returns an async context manager that does."""
 F = TypeVar("F", bound=LifespanFunction)
 
+LEAST = 2.0
+"""Seconds in which each may be left, however little of a grace period is left."""
 LONGEST = 500
 """Bytes of the error in the sentence about a lifespan that failed."""
 
@@ -109,17 +111,26 @@ class Lifespan:
                 raise
             self._entered.append((name, block))
 
-    async def leave(self) -> None:
+    async def leave(self, limit: float | None = None) -> None:
         """Leave those that were entered, the last one first; a second time is safe.
 
+        `limit`: seconds for all of them, and at least `LEAST` for each; None: as long as they take.
+
         Raises:
-            LifespanFailed: one raised an exception; the others were left all the same.
+            LifespanFailed: one raised an exception, or took too long; the others were left all the same.
         """
         failed: LifespanFailed | None = None
+        loop = asyncio.get_running_loop()
+        ends = None if limit is None else loop.time() + limit
         while self._entered:
             name, block = self._entered.pop()
             try:
-                await block.__aexit__(None, None, None)
+                async with asyncio.timeout_at(None if ends is None else max(ends, loop.time() + LEAST)) as limited:
+                    await block.__aexit__(None, None, None)
+            except TimeoutError as error:
+                late = f"it was not left within {max(limit or 0.0, LEAST):.1f} s"
+                failed = LifespanFailed(name, late if limited.expired() else _describe(error))
+                failed.__cause__ = error
             except (Exception, SystemExit) as error:  # noqa: BLE001  the others are to be left all the same
                 failed = LifespanFailed(name, _describe(error))
                 failed.__cause__ = error

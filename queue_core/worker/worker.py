@@ -79,7 +79,7 @@ class Worker:
         self._forced = asyncio.Event()
         # what outcomes may take that wait for the store at the end, and when, by time.monotonic, all is over
         self._settling = max(5.0, self._times.lease / 2)
-        self._end_by = math.inf
+        self._stopped_at = self._end_by = math.inf
         self._publisher = EventPublisher(jobs.bus, jobs.settings.rules)
         self._settler = Settler(jobs.store, jobs.dispatcher, self._publisher, self._held, jobs.hooks)
         handlers, target = handlers_of(jobs, handler, queues, target)
@@ -110,7 +110,8 @@ class Worker:
         if self._stopping.is_set():
             self._forced.set()
         else:
-            self._end_by = time.monotonic() + self._grace + STUBBORN_SECONDS + self._settling + RETIRE_SECONDS
+            self._stopped_at = time.monotonic()
+            self._end_by = self._stopped_at + self._grace + STUBBORN_SECONDS + self._settling + RETIRE_SECONDS
         self._stopping.set()
         self._lifespan.interrupt()
         self._runner.hold_back()  # at once: the loop that drains learns of it later
@@ -174,7 +175,9 @@ class Worker:
                 if await self._lifespan.enter():
                     await self._to_the_end()
             finally:
-                await self._lifespan.leave()
+                await self._lifespan.leave(
+                    self._stopped_at + self._grace - time.monotonic() if self.stopping else self._grace
+                )
 
     async def _to_the_end(self) -> None:
         """Work until the end; a cancellation drains it like SIGTERM, and another one stops it like a second signal."""

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobconsole.configuration import ConsoleConfiguration, load, without_settings
+from jobconsole.settings import read_settings
 from queue_core import configuration
 from queue_core.errors import ConfigurationError
 from tests.architecture.sources import ROOT
@@ -292,6 +293,16 @@ def test_an_environment_without_settings() -> None:
     }
     others = {"PATH": "/bin", "JOBS_PORT": "tcp://10.0.0.1:80"}
     assert without_settings(dict.fromkeys(names, "x") | others) == others
+
+
+@pytest.mark.parametrize("block", ["postgres", "redis"])
+def test_a_server_that_is_named_is_not_replaced_by_a_local_file(block: str) -> None:
+    """A change that was meant for it would go to the file otherwise."""
+    environ = {"JOBS__QUEUE_BACKEND": "sqlite", "JOBS__SQLITE__PATH": "jobs.db"}
+    named = {"jobs": {block: {"url": "postgresql://db/app" if block == "postgres" else "redis://cache/0"}}}
+    with pytest.raises(ConfigurationError, match=r"was given, and jobs\.queue_backend is 'sqlite', which uses none"):
+        read_settings(environ=environ, overrides=named)
+    assert read_settings(environ=environ, overrides={"jobs": {block: {}}}).jobs.mode == "sqlite"
 
 
 def test_the_files_of_the_documentation_are_understood() -> None:

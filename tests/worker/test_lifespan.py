@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from queue_core import ConfigurationError, JobContext, JobQueue, LifespanFailed, Middleware, Worker
+from queue_core.client import lifespan as lifespans
 from tests.conformance.working import PATIENCE, working
 from tests.waiting import eventually
 from tests.worker.test_supervisor import serving
@@ -117,6 +118,32 @@ async def test_one_that_fails_at_the_end_loses_nothing(jobs: JobQueue) -> None:
     handle = await quick.enqueue()
     with pytest.raises(LifespanFailed, match=r"^the lifespan 'cache' failed: ConnectionError \("):
         async with working(jobs):
+            assert await handle.result(PATIENCE) == 1
+    assert left == ["pool"]
+
+
+async def test_one_that_is_not_left_in_time_is_given_up(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service ends with its grace period, whatever a lifespan waits for; the others are left all the same."""
+    monkeypatch.setattr(lifespans, "LEAST", 0.05)
+    left = []
+
+    @jobs.lifespan
+    async def pool(state: SimpleNamespace) -> AsyncIterator[None]:
+        yield
+        left.append("pool")
+
+    @jobs.lifespan
+    async def slow(state: SimpleNamespace) -> AsyncIterator[None]:
+        yield
+        await asyncio.Event().wait()
+
+    @jobs.task
+    async def quick() -> int:
+        return 1
+
+    handle = await quick.enqueue()
+    with pytest.raises(LifespanFailed, match=r"^the lifespan 'slow' failed: it was not left within 0"):
+        async with working(jobs, grace=0.5):
             assert await handle.result(PATIENCE) == 1
     assert left == ["pool"]
 
