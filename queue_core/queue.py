@@ -37,14 +37,22 @@ from queue_core.client.tasks import (
 from queue_core.delivery.pairing import Pairing
 from queue_core.errors import ConfigurationError, InvalidArgument, QueueFull
 from queue_core.model.events import Event
-from queue_core.model.filters import Filter, parse
+from queue_core.model.filters import Filter, filter_of
 from queue_core.model.job import Inserted, Job, NewJob
 from queue_core.model.report import JobAttempt, Order, Page, attempts_of
 from queue_core.model.retry import Retry
 from queue_core.model.rules import Priority, PriorityName, QueueArguments, QueueRules, rules_from, rules_of
 from queue_core.model.settings import JobsSettings, settings_from
 from queue_core.model.states import Status
-from queue_core.model.validation import check_id, check_name, check_payloads, check_timeout, parse_duration, time_limits
+from queue_core.model.validation import (
+    check_id,
+    check_name,
+    check_payloads,
+    check_seconds,
+    check_timeout,
+    check_types,
+    time_limits,
+)
 from queue_core.ports.backend import Backend
 from queue_core.ports.delivery import Dispatcher, EventBus
 from queue_core.ports.inspector import Inspector
@@ -54,7 +62,7 @@ from queue_core.ports.store import JobStore
 if TYPE_CHECKING:
     from queue_core.blocking.client import BlockingQueue
     from queue_core.testing import InProcess
-    from queue_core.worker.manual import ClaimedJob, ManualClaims, Terms
+    from queue_core.worker.manual import ClaimedJob, ManualClaims
 
 
 P = ParamSpec("P")
@@ -118,7 +126,7 @@ class JobVerbs(ABC):
             raise InvalidArgument(f"order is 'newest' or 'oldest', not {order!r}")
         if not isinstance(cursor, str | None):
             raise InvalidArgument(f"cursor is what an earlier page gave, not {cursor!r}")
-        return await self.inspector.jobs(_filter(where), limit, cursor, order)
+        return await self.inspector.jobs(filter_of(where), limit, cursor, order)
 
     async def count(self, where: str | Filter = "", *, at_most: int = 100_000) -> int:
         """Return how many jobs match a filter, counting no further than `at_most`.
@@ -128,7 +136,7 @@ class JobVerbs(ABC):
         """
         if isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 0:
             raise InvalidArgument(f"at_most is a whole number, not {at_most!r}")
-        return await self.inspector.count(_filter(where), at_most)
+        return await self.inspector.count(filter_of(where), at_most)
 
     async def cancel(self, job_id: str) -> bool:
         """Cancel a waiting job, or ask the worker of a running one to stop it; False when it has ended already.
@@ -158,42 +166,18 @@ class JobVerbs(ABC):
             InvalidArgument: a name, a lease or a time that cannot be.
         """
         check_name(queue, "the queue's name")
-        if isinstance(types, str) or not isinstance(types, Sequence | None):
-            raise InvalidArgument(f"types is a list of names, not {types!r}")
-        names = None if types is None else tuple(check_name(type_, "the type's name") for type_ in types)
-        length = self.settings.defaults.lease if lease is None else _seconds(lease, "lease")
+        names = check_types(types)
+        length = self.settings.defaults.lease if lease is None else check_seconds(lease, "lease")
         if not length:
             raise InvalidArgument("a lease of 0 s is over at once")
-        patience = _seconds(wait, "wait")
+        patience = check_seconds(wait, "wait")
         backend = await self.backend()
         if self._manual is None:
             from queue_core.worker.manual import ManualClaims
 
-            most, rules = self.settings.defaults.max_losses, self.settings.rules
-            self._manual = ManualClaims(backend, self.hooks, self.operations.executor(), most, rules)
-        return await self._manual.claim(queue, names, patience, lambda type_: self._terms(type_, length))
-
-    def _terms(self, type_: str, lease: float) -> Terms:
-        from queue_core.worker.manual import Terms
-
-        known = type_ in self.tasks
-        policy = self.tasks.get(type_).policy if known else Retry().resolved(self.settings.defaults)
-        return Terms(lease, policy, self.settings.limits)
-
-
-def _filter(where: object) -> Filter:
-    if isinstance(where, Filter):
-        return where
-    if not isinstance(where, str):
-        raise InvalidArgument(f"a filter is a text such as 'status:dead', not {where!r}")
-    return parse(where)
-
-
-def _seconds(value: Duration, what: str) -> float:
-    try:
-        return parse_duration(value)
-    except ValueError as error:
-        raise InvalidArgument(f"{what}: {error}") from None
+            executor = self.operations.executor()
+            self._manual = ManualClaims(backend, self.hooks, executor, self.tasks, self.settings)
+        return await self._manual.claim(queue, names, length, patience)
 
 
 class JobQueue(Housed, JobVerbs):
@@ -549,11 +533,7 @@ class JobQueue(Housed, JobVerbs):
         self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions
     ) -> list[JobHandle[Any]]:
         """Enqueue one job a payload, all or none; omitted options come from the registered task."""
-        dump = partial(self.tasks.dumped, type_)
-        jobs: Sequence[NewJob] = await self._enqueuer.build(type_, payloads, self._completed(type_, options), dump)
-        if self.hooks.before:
-            jobs = await self.hooks.before_enqueue(jobs)
-        await self.backend()
+        jobs = await self._build(type_, payloads, options)
         inserted = await self._enqueuer.insert(jobs, options.connection)
         return [JobHandle(self, one.id, one.queue, type_, one.created) for one in inserted]
 
@@ -561,12 +541,17 @@ class JobQueue(Housed, JobVerbs):
         self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions
     ) -> Callable[[Any], Coroutine[Any, Any, list[Inserted]]]:
         """Build the jobs of a call; return what writes them on a blocking connection, in the thread of its owner."""
+        return await self._enqueuer.prepare(await self._build(type_, payloads, options))
+
+    async def _build(
+        self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions
+    ) -> Sequence[NewJob]:
         dump = partial(self.tasks.dumped, type_)
         jobs: Sequence[NewJob] = await self._enqueuer.build(type_, payloads, self._completed(type_, options), dump)
         if self.hooks.before:
             jobs = await self.hooks.before_enqueue(jobs)
         await self.backend()
-        return await self._enqueuer.prepare(jobs)
+        return jobs
 
     def _completed(self, type_: str, options: EnqueueOptions) -> EnqueueOptions:
         if type_ not in self.tasks:

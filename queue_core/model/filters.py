@@ -29,7 +29,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, cast
 
-from queue_core.errors import FilterError, InvalidJob
+from queue_core.errors import FilterError, InvalidArgument, InvalidJob
 from queue_core.model.job import Job
 from queue_core.model.rules import parse_priority
 from queue_core.model.states import Status, parse_status
@@ -143,6 +143,19 @@ _SIGNS = ":=~<>"
 _SPACES = re.compile(r"\s*")
 _LONGEST = 4_000
 _MOST_TERMS = 50
+
+
+def filter_of(where: object) -> Filter:
+    """Return a filter as it is, or the one that a text means.
+
+    Raises:
+        FilterError: the text cannot be read; InvalidArgument: it is no text.
+    """
+    if isinstance(where, Filter):
+        return where
+    if not isinstance(where, str):
+        raise InvalidArgument(f"a filter is a text such as 'status:dead', not {where!r}")
+    return parse(where)
 
 
 def parse(text: str) -> Filter:

@@ -161,6 +161,29 @@ def check_timeout(timeout: object) -> float | None:
     return timeout
 
 
+def check_seconds(value: object, what: str) -> float:
+    """Return a duration in seconds.
+
+    Raises:
+        InvalidArgument: no duration.
+    """
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise InvalidArgument(f"{what}: {error}") from None
+
+
+def check_types(types: object) -> tuple[str, ...] | None:
+    """Return the names of types; None: of any.
+
+    Raises:
+        InvalidArgument: no list; InvalidJob: something in it is no name.
+    """
+    if isinstance(types, str) or not isinstance(types, Sequence | None):
+        raise InvalidArgument(f"types is a list of names, not {types!r}")
+    return None if types is None else tuple(check_name(type_, "the type's name") for type_ in types)
+
+
 def check_delay(delay: object, what: str = "delay") -> float:
     """Return a delay in seconds.
 

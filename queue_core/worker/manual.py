@@ -9,7 +9,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -18,16 +18,14 @@ from queue_core.client.effects import events_of, offer, ready_of
 from queue_core.client.executor import Executor
 from queue_core.client.logs import log_failure
 from queue_core.client.middleware import Hooks
-from queue_core.client.tasks import Duration
+from queue_core.client.tasks import Duration, TaskRegistry
 from queue_core.errors import QueueCoreError, StaleLease
-from queue_core.model import outcome
 from queue_core.model import outcome as outcomes
 from queue_core.model.codec import decode_payload
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Claim, Outcome, Settled, attempt_of
-from queue_core.model.retry import Policy, Reschedule
-from queue_core.model.rules import Rules
-from queue_core.model.settings import Limits
+from queue_core.model.retry import Policy, Reschedule, Retry
+from queue_core.model.settings import JobsSettings, Limits
 from queue_core.model.signature import failure_of
 from queue_core.model.states import Status
 from queue_core.model.text import storable
@@ -159,11 +157,13 @@ class ManualClaims:
     """One consumer, known to the store under a worker's id. Its duties run from its first claim until it is closed."""
 
     def __init__(
-        self, backend: Backend, hooks: Hooks, executor: Executor, max_losses: int, rules: Rules | None = None
+        self, backend: Backend, hooks: Hooks, executor: Executor, tasks: TaskRegistry, settings: JobsSettings
     ) -> None:
         self._backend = backend
+        self._tasks = tasks
+        self._settings = settings
         self.id = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
-        self._publisher = EventPublisher(backend.bus, rules)
+        self._publisher = EventPublisher(backend.bus, settings.rules)
         self._sweeper = Sweeper(
             backend.store,
             backend.dispatcher,
@@ -171,7 +171,7 @@ class ManualClaims:
             executor,
             hooks,
             self._publisher,
-            Duty(self.id, LEADERSHIP, max_losses),
+            Duty(self.id, LEADERSHIP, settings.defaults.max_losses),
         )
         self._starting = asyncio.Lock()
         self._announcing: asyncio.Task[None] | None = None
@@ -181,10 +181,8 @@ class ManualClaims:
         self._behind: set[asyncio.Task[None]] = set()
         self._finding: asyncio.Task[None] | None = None
 
-    async def claim(
-        self, queue: str, types: Sequence[str] | None, wait: float, terms: Callable[[str], Terms]
-    ) -> ClaimedJob | None:
-        """Claim the best job of a queue, waiting up to so many seconds for one; `terms` are those of its type.
+    async def claim(self, queue: str, types: tuple[str, ...] | None, lease: float, wait: float) -> ClaimedJob | None:
+        """Claim the best job of a queue for so many seconds of a lease, waiting up to so many seconds for one.
 
         Raises:
             StoreUnavailable: the store did not answer in time.
@@ -192,11 +190,8 @@ class ManualClaims:
         await self._start()
         ends = asyncio.get_running_loop().time() + wait
         pause = POLL_FIRST
-        wanted = None if types is None else tuple(types)
         while True:
-            claiming = asyncio.create_task(
-                self._claim_one(ClaimRequest(queue, self.id, wanted, 1, terms("").lease), terms)
-            )
+            claiming = asyncio.create_task(self._claim_one(ClaimRequest(queue, self.id, types, 1, lease)))
             try:
                 found, job = await asyncio.shield(claiming)
             except asyncio.CancelledError:
@@ -212,7 +207,7 @@ class ManualClaims:
                 await asyncio.sleep(min(pause, left))
                 pause = min(POLL_MOST, pause * 1.5)
 
-    async def _claim_one(self, request: ClaimRequest, terms: Callable[[str], Terms]) -> tuple[bool, ClaimedJob | None]:
+    async def _claim_one(self, request: ClaimRequest) -> tuple[bool, ClaimedJob | None]:
         """Claim a job; return whether there was one, and what the program gets of it."""
         number = self._heartbeat.claims.begin(request.queue)
         try:
@@ -223,7 +218,7 @@ class ManualClaims:
             raise
         self._heartbeat.claims.answered(number)
         for claim in claims:
-            return True, await self._given(claim, terms(claim.type))
+            return True, await self._given(claim, request.lease)
         return False, None
 
     async def _return(self, claiming: asyncio.Task[tuple[bool, ClaimedJob | None]]) -> None:
@@ -245,7 +240,7 @@ class ManualClaims:
                 reply = await self._heartbeat.renew(request.queue, request.lease, (), doubts)
                 for stray in reply.strays:
                     with contextlib.suppress(StaleLease):
-                        await self.settle(outcome.unknown(stray))
+                        await self.settle(outcomes.unknown(stray))
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -253,15 +248,18 @@ class ManualClaims:
         task.add_done_callback(self._behind.discard)
         return task
 
-    async def _given(self, claim: Claim, terms: Terms) -> ClaimedJob | None:
+    async def _given(self, claim: Claim, lease: float) -> ClaimedJob | None:
         """Return what the program gets; None: this payload cannot be read, and the job is buried."""
         await self._forget(claim)
+        known = claim.type in self._tasks
+        policy = self._tasks.get(claim.type).policy if known else Retry().resolved(self._settings.defaults)
+        terms = Terms(lease, policy, self._settings.limits)
         extra = {"priority": claim.priority, "attempt": attempt_of(claim), "worker": self.id}
         self._publisher.publish(Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra))
         try:
             return ClaimedJob(self, claim, decode_payload(claim.payload), terms)
         except ValueError as error:
-            unreadable = outcome.unreadable(claim, error, terms.limits)
+            unreadable = outcomes.unreadable(claim, error, terms.limits)
             with contextlib.suppress(StaleLease):
                 log_failure(unreadable, await self.settle(unreadable), attempt_of(claim))
             return None

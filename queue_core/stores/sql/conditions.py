@@ -17,7 +17,7 @@ class Pieces(NamedTuple):
     # by field and operator, such as "type ="; and "yes", "not", "and", "everything"
     fragments: Mapping[str, str]
     # how a statement names a parameter, such as ":{}"
-    placeholder: str
+    parameter: str
     # (field, operator, value, path of a payload) → what the term's fragment may use, by the names of its places
     values: Callable[[str, Operator, str, str], Mapping[str, Any]]
 
@@ -39,7 +39,7 @@ class Pieces(NamedTuple):
         # Stores refuse a NUL; so none of them can hold what is looked for.
         for name, value in self.values(head, term.operator, storable(term.value), storable(path)).items():
             params[f"{prefix}_{name}"] = value
-            places[name] = self.placeholder.format(f"{prefix}_{name}")
+            places[name] = self.parameter.format(f"{prefix}_{name}")
         return self.fragments["not" if term.negated else "yes"].format(condition=fragment.format(**places))
 
 
