@@ -29,6 +29,7 @@ from queue_core.errors import InvalidArgument, QueueCoreError, QueueFull
 from queue_core.model.validation import check_payloads
 from queue_core.queue import JobQueue
 from queue_core.stores.sql.callers import check_blocking, run_now
+from queue_core.threads import DaemonThreads
 
 if TYPE_CHECKING:
     from queue_core.client.tasks import Duration
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+
+MOST_THREADS = 8
+"""Addresses that are looked up at the same time."""
 
 
 class BlockingQueue:
@@ -235,6 +239,8 @@ class BlockingQueue:
                 return home
             if self._loop is None:
                 loop = self._loop = asyncio.new_event_loop()
+                # drivers look addresses up in it, also after the end of the main thread
+                loop.set_default_executor(DaemonThreads(MOST_THREADS, "jobs-blocking-call"))
                 self._thread = threading.Thread(target=_serve, args=(loop,), name="jobs-blocking", daemon=True)
                 self._thread.start()
             return self._loop

@@ -180,8 +180,8 @@ def _client(target: str | None) -> BlockingQueue:
 
 
 def _close(client: BlockingQueue) -> None:
-    """Finish what is on its way at the end of the process; the threads of a SQLite store have ended by then."""
-    with contextlib.suppress(QueueCoreError, RuntimeError):
+    """Finish what is on its way at the end of the process."""
+    with contextlib.suppress(QueueCoreError):
         client.close()
 
 

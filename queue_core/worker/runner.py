@@ -22,8 +22,9 @@ from queue_core.model.events import Event, EventName
 from queue_core.model.job import MOST_LOSSES, Claim, Outcome
 from queue_core.model.settings import Limits
 from queue_core.ports.store import JobStore
+from queue_core.threads import DaemonThreads
 from queue_core.worker.attempt import RunningAttempt, describe
-from queue_core.worker.execution import ExecutionContext, Handlers, HandlerThreads, execute
+from queue_core.worker.execution import ExecutionContext, Handlers, execute
 from queue_core.worker.journal import EventPublisher
 from queue_core.worker.pool import Isolation, ProcessPool, is_suspect
 from queue_core.worker.settler import Settler
@@ -89,7 +90,7 @@ class Runner:
         self._waiting: deque[RunningAttempt] = deque()
         self._running: set[RunningAttempt] = set()
         # Threads start as they are needed; more than the slots only replace those that were given up.
-        self._threads = HandlerThreads(2 * concurrency + 10)
+        self._threads = DaemonThreads(2 * concurrency + 10, "job")
         self._around = ExecutionContext(plan.limits, plan.worker, self._threads, plan.hooks, plan.store, lifespan.state)
         # attempts that ended since they were last counted, and how many of them there were in a second
         self._ended = 0

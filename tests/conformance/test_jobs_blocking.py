@@ -58,6 +58,22 @@ def test_close_ends_the_thread_and_what_comes_after(mode_settings: JobsSettings)
         queue.enqueue("resize")
 
 
+def test_threads_that_outlive_the_main_thread(mode_settings: JobsSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thread pools take no calls after its end: neither the store's may be one, nor that of the client's event loop."""
+    monkeypatch.setattr("concurrent.futures.thread._shutdown", True)
+    with JobQueue(settings=mode_settings).blocking() as queue:
+        assert queue.enqueue("resize").status() == "queued"
+
+        async def look_up() -> None:
+            assert await asyncio.get_running_loop().getaddrinfo("localhost", 1)
+
+        queue.call(look_up)
+        claim = queue.claim_next(wait=30)
+        assert claim is not None
+        claim.refresh()
+        claim.complete()
+
+
 def test_results() -> None:
     jobs = JobQueue(memory=True)
 

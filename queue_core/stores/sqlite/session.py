@@ -8,7 +8,6 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from enum import Enum
 from functools import partial
@@ -22,6 +21,7 @@ from queue_core.runtime import Clock, SystemClock
 from queue_core.stores.sqlite.dialect import load
 from queue_core.stores.sqlite.file import BROKEN, BUSY, check_place, primary_code, translate
 from queue_core.stores.sqlite.migrate import BEGIN, COMMIT, DURABLE, ROLLBACK, prepare, statements
+from queue_core.threads import DaemonThreads
 
 if TYPE_CHECKING:
     from queue_core.model.filters import Operator
@@ -225,7 +225,7 @@ class SqliteThread:
         self._link = make()
         self._timeout = timeout
         self._name = name
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread: DaemonThreads | None = None
 
     async def run(self, work: Callable[[Transaction], T], mode: Mode, patient: bool = True) -> T:
         """Do work in a transaction. Who is cancelled while it waits for its turn has done nothing.
@@ -237,7 +237,7 @@ class SqliteThread:
             QueueCoreError: see `Link.transact`.
         """
         if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"sqlite-{self._name}")
+            self._thread = DaemonThreads(1, f"sqlite-{self._name}")
         deadline = time.monotonic() + (self._timeout if patient else 0.0)
         answer = asyncio.get_running_loop().run_in_executor(self._thread, self._link.transact, work, mode, deadline)
         try:
