@@ -1,0 +1,26 @@
+-- What triage keeps.
+
+-- How carefully operations go on: whether an attempt of a canary that fails counts as if its job had died, the members of its first
+-- steps (a JSON array; empty: there is only the canary, if any), the time before which there is no step, and the release that a live
+-- worker has to announce before (null: it waits for none).
+ALTER TABLE operations ADD COLUMN first_failure INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE operations ADD COLUMN ramp TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE operations ADD COLUMN begin_at REAL;
+ALTER TABLE operations ADD COLUMN when_release TEXT;
+-- What became of the jobs that it has retried, as the leader last counted: a JSON array; null: not counted yet.
+ALTER TABLE operations ADD COLUMN outcomes TEXT;
+
+-- Stacks of running jobs: asked for, and as their workers have answered. The last of each job, and the last of all.
+CREATE TABLE job_stacks (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    job_id TEXT NOT NULL,
+    worker TEXT NOT NULL,
+    requested_at REAL NOT NULL,
+    -- null: the worker has not answered
+    taken_at REAL,
+    -- a JSON object
+    stack TEXT,
+    CONSTRAINT job_stacks_taken_check CHECK ((taken_at IS NULL) = (stack IS NULL))
+) STRICT;
+CREATE INDEX job_stacks_job ON job_stacks (job_id, number);
+CREATE INDEX job_stacks_asked ON job_stacks (worker) WHERE taken_at IS NULL;
