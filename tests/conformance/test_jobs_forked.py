@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -65,6 +66,35 @@ def test_a_blocking_client_works_in_parent_and_child(mode_settings: JobsSettings
             )
         else:
             assert queue.status(said) == "queued"
+
+
+def test_what_a_child_enqueues_outlives_the_client_of_its_parent(mode_settings: JobsSettings, mode: str) -> None:
+    """As in a server whose first process ends before the others."""
+    if mode == "memory":
+        pytest.skip("a store in memory has one process")
+    with JobQueue(settings=mode_settings).blocking() as queue:
+        queue.enqueue("task")
+        reading, go = os.pipe()
+
+        def work() -> str:
+            ids = [queue.enqueue("task").id]
+            os.write(writing, b"first")
+            os.close(go)
+            os.read(reading, 1)  # until the parent has closed its client
+            return " ".join([*ids, *(queue.enqueue("task").id for _ in range(3))])
+
+        first, writing = os.pipe()
+        with ThreadPoolExecutor(1) as threads:
+            said = threads.submit(in_child, work)
+            assert os.read(first, 5) == b"first"
+            queue.close()
+            os.close(go)
+            ids = said.result().split()
+    for descriptor in (first, writing, reading):
+        os.close(descriptor)
+    assert len(ids) == 4, ids
+    with JobQueue(settings=mode_settings).blocking() as after:
+        assert [after.status(job_id) for job_id in ids] == ["queued"] * 4
 
 
 def test_children_of_a_client_that_was_not_used_yet(mode_settings: JobsSettings, mode: str) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,6 +15,7 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from weakref import WeakSet
 
 from queue_core.errors import InvalidJob, StoreUnavailable
 from queue_core.model.filters import Term, contains, payload_holds
@@ -119,6 +122,10 @@ class SqliteConnection:
         # device and inode of the file that is open
         self._opened: tuple[int, int] | None = None
         self._safety = ""
+        # held while SQLite does anything for this connection
+        self.busy = threading.Lock()
+        with _forking:
+            _connections.add(self)
 
     def transact(self, work: Callable[[Transaction], T], mode: Mode, deadline: float) -> T:
         """Do work in a transaction, trying until `deadline` (time.monotonic) while others hold the lock.
@@ -132,7 +139,8 @@ class SqliteConnection:
         pause = PAUSE_FIRST
         while True:
             try:
-                return self._transact(work, mode)
+                with self.busy:
+                    return self._transact(work, mode)
             except sqlite3.Error as error:
                 code = primary_code(error)
                 if code in BROKEN:
@@ -164,7 +172,7 @@ class SqliteConnection:
     def _connected(self) -> sqlite3.Connection:
         if self._connection is not None and self._opened != self._identity():
             # The file was removed or replaced: writes to it would be lost.
-            self.close()
+            self.disconnect()
         if self._connection is None:
             self._connection = self._connect()
             self._opened = self._identity()
@@ -204,11 +212,45 @@ class SqliteConnection:
                 connection.interrupt()
 
     def close(self) -> None:
-        """Disconnect; doing it twice is safe."""
+        """Disconnect after what is done now; doing it twice is safe."""
+        with self.busy:
+            self.disconnect()
+
+    def disconnect(self) -> None:
+        """Disconnect; for code that holds `busy`."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(sqlite3.Error):
                 connection.close()
+
+
+# A fork with open connections corrupts what SQLite knows of its locks: the child believes to have those of the parent,
+# which then removes the log of changes that the child goes on writing, and all that the child stores is lost. A mutex
+# that another thread holds in the fork is never released in the child. So all are closed before it; both open again.
+
+FORK_SECONDS = 10.0
+"""How long a fork waits for transactions that run, in all."""
+_connections: WeakSet[SqliteConnection] = WeakSet()
+_forking = threading.RLock()  # objects that are made again in a child take it in the thread that forks
+_at_rest: list[SqliteConnection] = []
+
+
+def _before_fork() -> None:
+    _forking.acquire()
+    deadline = time.monotonic() + FORK_SECONDS
+    for connection in list(_connections):
+        if connection.busy.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            _at_rest.append(connection)
+            connection.disconnect()
+
+
+def _after_fork() -> None:
+    while _at_rest:
+        _at_rest.pop().busy.release()
+    _forking.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 MARGIN = 1.0
