@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable
 
 from queue_core.client.effects import Effects
+from queue_core.client.verdict import OutcomeCounts, judge, read_outcomes, reason
 from queue_core.errors import OperationNotFound, StoreRefused, StoreUnavailable
-from queue_core.model.operation import Operation, Outcomes, judge
+from queue_core.model.operation import Operation
 from queue_core.ports.operations import OperationStore
 
 logger = logging.getLogger("queue_core.operations")
@@ -23,8 +24,6 @@ POLL_SECONDS = 1.0
 """Seconds between two reads of operations, and between two reads of the outcomes of retried jobs."""
 CANARY_POLL = 0.5
 """Seconds between two reads of a canary's outcomes."""
-LATELY = 1000
-"""How many of the last retried jobs decide whether an operation is stopped."""
 ABANDON_POLL = 60.0
 """Seconds between two searches for abandoned operations."""
 MOST = 100
@@ -37,12 +36,13 @@ class Executor:
     def __init__(self, store: OperationStore, effects: Effects) -> None:
         self._store = store
         self._effects = effects
+        self._counts = OutcomeCounts(store)
         # operation -> time.monotonic of the next read of its outcomes
         self._poll_at: dict[int, float] = {}
         # operation -> members to take one by one, after a step of many failed
         self._single: dict[int, int] = {}
         # seconds of time.monotonic
-        self._abandon_at = float("-inf")
+        self._abandon_at = self._count_at = float("-inf")
 
     async def run(self, may: Callable[[], bool]) -> None:
         """Run operations without end, while `may` returns True."""
@@ -63,7 +63,7 @@ class Executor:
             await asyncio.sleep(wait)
 
     async def run_once(self) -> float:
-        """Take a step of each running operation; return the seconds until the next call.
+        """Take a step of each running operation, and count outcomes; return the seconds until the next call.
 
         Abandoned operations are cancelled periodically.
 
@@ -80,6 +80,9 @@ class Executor:
                     wait = min(wait, await self.advance(operation))
                 except OperationNotFound:
                     continue
+        if time.monotonic() >= self._count_at:
+            await self._counts.run_once()
+            self._count_at = time.monotonic() + POLL_SECONDS
         return wait
 
     async def advance(self, operation: Operation) -> float:
@@ -102,13 +105,13 @@ class Executor:
         if not (operation.awaiting_canary or (watched and due)):
             return True
         self._poll_at[number] = time.monotonic() + POLL_SECONDS
-        outcomes = await self._store.outcomes(number, operation.barrier if operation.in_canary else LATELY)
+        outcomes = await read_outcomes(self._store, operation)
         verdict = judge(operation, outcomes)
         if verdict == "stop":
-            await self._store.move(number, "stopped", _reason(operation, outcomes))
+            await self._store.move(number, "stopped", reason(operation, outcomes))
             return False
         if operation.awaiting_canary and verdict == "go":
-            await self._store.pass_canary(number)
+            await self._store.pass_barrier(number, operation.barrier)
             return True
         return not operation.awaiting_canary
 
@@ -143,9 +146,3 @@ def _wait_for(error: Exception) -> bool:
     if isinstance(error, StoreRefused):
         return error.passing
     return isinstance(error, StoreUnavailable)
-
-
-def _reason(operation: Operation, outcomes: Outcomes) -> str:
-    which = "canary jobs" if operation.in_canary else "jobs whose outcome was known"
-    number = outcomes.looked if operation.in_canary else outcomes.ended
-    return f"{outcomes.dead:,} of {number:,} {which} died again"

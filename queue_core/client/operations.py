@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Self, TypeVar, get_args
 
 from queue_core.client.effects import Effects
-from queue_core.client.executor import Executor
+from queue_core.client.executor import POLL_SECONDS, Executor
 from queue_core.errors import InvalidArgument, OutcomeUnknown, QueueCoreError, ReadOnly, StoreRefused, StoreUnavailable
 from queue_core.model.operation import (
     UNCHANGED,
@@ -35,7 +35,7 @@ from queue_core.model.operation import (
 )
 from queue_core.model.rules import parse_priority
 from queue_core.model.text import safe, storable
-from queue_core.model.validation import check_delay, check_id, check_ids, check_name
+from queue_core.model.validation import check_delay, check_id, check_ids, check_name, check_rollout
 from queue_core.ports.operations import OperationStore
 
 T = TypeVar("T")
@@ -182,8 +182,7 @@ class Operations(Guarded):
             return await self._started_after_all(number, error)
         with contextlib.suppress(StoreUnavailable):
             return await self._store.get(number)
-        canary = operation.request.rollout.canary
-        barrier = canary if 0 < canary < operation.total else operation.total
+        barrier = operation.request.rollout.barriers(operation.total)[0]
         return replace(operation, state="running", barrier=barrier, started_at=operation.updated_at)
 
     async def _started_after_all(self, number: int, error: StoreUnavailable) -> Operation:
@@ -212,7 +211,8 @@ class Operations(Guarded):
             progress(operation)
             if operation.state != "running":
                 return operation
-            await asyncio.sleep(wait)
+            # The time of its next step may be far away, and it may be paused or ended before.
+            await asyncio.sleep(min(wait, POLL_SECONDS))
 
     def executor(self) -> Executor:
         """Return an executor of all operations of the store; any number of executors may work."""
@@ -347,14 +347,8 @@ class Operations(Guarded):
 
 def _checked(request: OperationRequest) -> OperationRequest:
     """Return an operation that a store may keep."""
-    options, rollout = _checked_options(request.verb, request.options), request.rollout
-    if isinstance(rollout.canary, bool) or not isinstance(rollout.canary, int) or rollout.canary < 0:
-        raise InvalidArgument(f"a canary is a whole number of jobs, not {rollout.canary!r}")
-    if rollout.rate is not None and not 0 < rollout.rate < float("inf"):
-        raise InvalidArgument(f"a rate is more than 0 jobs a second, not {rollout.rate!r}")
-    if rollout.stop_percent is not None and not 0 <= rollout.stop_percent <= 100:
-        raise InvalidArgument(f"a threshold is 0 to 100 percent, not {rollout.stop_percent!r}")
-    careful = rollout if request.verb == "retry" else Rollout(rate=rollout.rate)
+    options, rollout = _checked_options(request.verb, request.options), check_rollout(request.rollout)
+    careful = rollout if request.verb == "retry" else Rollout(rate=rollout.rate, begin_at=rollout.begin_at)
     return _shortened(replace(request, options=options, rollout=careful))
 
 

@@ -4,13 +4,14 @@ transitions.
 A change of many jobs is frozen first: its members are the jobs that it was asked for, with the lease tokens that they
 had. The executor then takes one step after another: a step changes the next members and counts them, all
 or nothing, so any number of executors may work, stop and go on. What decides about steps is
-`queue_core.client.operations`.
+`queue_core.client.verdict`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 from queue_core.model.events import EventName
@@ -143,6 +144,24 @@ class Rollout(NamedTuple):
     rate: float | None = None
     # percent of retried jobs that died again, above which it is stopped; None: never
     stop_percent: float | None = None
+    # whether a job of a barrier's step counts as failed at its first failed attempt, with retries left or not
+    first_failure: bool = False
+    # members of its first steps, each of which is waited for as a canary is; (): the canary is the only one
+    ramp: tuple[int, ...] = ()
+    # it begins no earlier; None: at once
+    begin_at: datetime | None = None
+    # it begins when a live worker that can run its jobs announces this release; None: at once
+    when_release: str | None = None
+
+    @property
+    def first_steps(self) -> tuple[int, ...]:
+        """The members of each step that is waited for: those of its ramp, or its canary."""
+        return self.ramp or ((self.canary,) if self.canary > 0 else ())
+
+    def barriers(self, total: int) -> list[int]:
+        """Return the members behind which an operation of so many waits, in order; the last one is the end."""
+        ends = (end for end in accumulate(self.first_steps) if end < total)
+        return [*([0] if self.when_release else []), *ends, total]
 
 
 UNCHANGED = ChangeOptions()
@@ -183,7 +202,8 @@ class Operation:
     # no longer as they were frozen: in another state, run again meanwhile, or gone
     skipped: int
     errored: int
-    # steps go no further than this member: the canary's last one, or the last one of all
+    # steps go no further than this member: the last one of a canary or of a step of a ramp, or the last one of all; 0
+    # while it waits for a release
     barrier: int
     created_at: datetime
     # of the last step or move
@@ -191,16 +211,31 @@ class Operation:
     # when its members were complete
     started_at: datetime | None
     finished_at: datetime | None
+    # what became of the jobs that it has retried, as the leader of the workers last counted; None: not yet
+    outcomes: Outcomes | None = None
 
     @property
     def in_canary(self) -> bool:
-        """Whether its canary has yet to be done or to end well."""
-        return self.barrier < self.total
+        """Whether its canary, or a step of its ramp, has yet to be done or to end well."""
+        return self.barrier < self.total and not self.waits_for
 
     @property
     def awaiting_canary(self) -> bool:
-        """Whether its canary is done, and waited for."""
-        return self.state == "running" and self.done == self.barrier < self.total
+        """Whether its canary, or a step of its ramp, is done, and waited for."""
+        return self.state == "running" and self.in_canary and self.done == self.barrier
+
+    @property
+    def waits_for(self) -> str:
+        """The release that it waits for; "" when for none, or when it has ended."""
+        waits = self.barrier == 0 < self.total and self.state != "preparing" and not self.ended
+        return (self.request.rollout.when_release or "") if waits else ""
+
+    @property
+    def stage(self) -> RampStep:
+        """The step of its canary or ramp that it is in; behind them: the rest."""
+        ends = [end for end in self.request.rollout.barriers(self.total)[:-1] if end]
+        number = sum(end < self.barrier for end in ends) + 1
+        return RampStep(number, len(ends), ends[number - 2] if 1 < number <= len(ends) + 1 else 0)
 
     @property
     def ended(self) -> bool:
@@ -219,6 +254,17 @@ class StepResult(NamedTuple):
     wait: float = 0.0
 
 
+class RampStep(NamedTuple):
+    """A step of a canary or a ramp."""
+
+    # from 1; one more than there are: behind them
+    number: int
+    # how many there are; 0: neither canary nor ramp
+    of: int
+    # the members before it
+    behind: int
+
+
 class Outcomes(NamedTuple):
     """What became of the members that an operation has retried."""
 
@@ -229,6 +275,10 @@ class Outcomes(NamedTuple):
     dead: int
     # scheduled, queued, running or retrying
     unfinished: int
+    # those of them that have failed since they were retried, and have retries left
+    retrying: int = 0
+    # those of the completed that had failed since they were retried
+    recovered: int = 0
 
     @property
     def ended(self) -> int:
@@ -244,28 +294,6 @@ class MemberJob(NamedTuple):
     id: str
     # its queue when it was frozen
     queue: str
-
-
-ENOUGH = 20
-"""Outcomes that have to be known before an operation is stopped behind its canary."""
-Verdict = Literal["go", "wait", "stop"]
-
-
-def judge(operation: Operation, outcomes: Outcomes) -> Verdict:
-    """Decide about an operation by what became of the jobs that it has retried: all of its canary, or the last ones.
-
-    A canary is waited for until its outcome is certain either way.
-    """
-    percent = operation.request.rollout.stop_percent
-    if operation.in_canary:
-        most = outcomes.looked if percent is None else percent * outcomes.looked / 100
-        if outcomes.dead > most:
-            return "stop"
-        certain = percent is not None and outcomes.dead + outcomes.unfinished <= most
-        return "go" if certain or not outcomes.unfinished else "wait"
-    if percent is None or outcomes.ended < ENOUGH:
-        return "go"
-    return "stop" if 100 * outcomes.dead > percent * outcomes.ended else "go"
 
 
 # The transitions of an operation, as pure functions on its record. A store locks its row, calls one of them, and writes
@@ -302,8 +330,11 @@ def move(record: OperationRecord, state: OperationState, note: str, now: float) 
         fields |= {"barrier": view.total, "started_at": _moment(now)}
         if state == "done":
             fields |= {"done": view.total, "processed": view.total}
-        elif 0 < view.request.rollout.canary < view.total:
-            fields["barrier"] = view.request.rollout.canary
+        else:
+            rollout = view.request.rollout
+            fields["barrier"] = rollout.barriers(view.total)[0]
+            if rollout.begin_at is not None:
+                record = record._replace(next_at=rollout.begin_at.timestamp())
     elif view.state == "stopped" and state == "running":
         free = replace(view.request, rollout=view.request.rollout._replace(stop_percent=None))
         fields |= {"request": free, "barrier": view.total}
@@ -345,10 +376,13 @@ def fail_member(record: OperationRecord, note: str, now: float) -> OperationReco
     return _changed(record, now, done=view.done + 1, errored=view.errored + 1, note=note)
 
 
-def pass_canary(record: OperationRecord, now: float) -> OperationRecord | None:
-    """Return a running operation that goes on behind its canary; None: it has no barrier left, or does not run."""
+def pass_barrier(record: OperationRecord, barrier: int, now: float) -> OperationRecord | None:
+    """Return a running operation that goes on to the barrier behind this one; None: it has another, or does not run."""
     view = record.view
-    return _changed(record, now, barrier=view.total) if view.state == "running" and view.in_canary else None
+    if view.state != "running" or not view.barrier == barrier < view.total:
+        return None
+    following = next(end for end in view.request.rollout.barriers(view.total) if end > barrier)
+    return _changed(record, now, barrier=following)
 
 
 def _changed(record: OperationRecord, now: float, **fields: Any) -> OperationRecord:

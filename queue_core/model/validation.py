@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob
+from queue_core.model.operation import Rollout
 from queue_core.model.text import storable
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
@@ -197,6 +198,38 @@ def check_delay(delay: object, what: str = "delay") -> float:
     if not seconds <= FARTHEST:
         raise InvalidJob(f"{what}: {delay!r} is more than a hundred years")
     return seconds
+
+
+RAMP_STEPS = 10
+"""Steps of a ramp at most."""
+
+
+def check_rollout(rollout: Rollout) -> Rollout:
+    """Return how carefully an operation may go on.
+
+    Raises:
+        InvalidArgument: a value of it cannot be, or two of them do not go together.
+    """
+    steps = rollout.ramp
+    if isinstance(rollout.canary, bool) or not isinstance(rollout.canary, int) or rollout.canary < 0:
+        raise InvalidArgument(f"a canary is a whole number of jobs, not {rollout.canary!r}")
+    if rollout.rate is not None and not 0 < rollout.rate < float("inf"):
+        raise InvalidArgument(f"a rate is more than 0 jobs a second, not {rollout.rate!r}")
+    if rollout.stop_percent is not None and not 0 <= rollout.stop_percent <= 100:
+        raise InvalidArgument(f"a threshold is 0 to 100 percent, not {rollout.stop_percent!r}")
+    whole = isinstance(steps, tuple) and all(type(step) is int and 0 < step < 2**31 for step in steps)
+    if not whole or len(steps) > RAMP_STEPS:
+        raise InvalidArgument(f"a ramp is at most {RAMP_STEPS} whole numbers of jobs, not {steps!r}")
+    if steps and rollout.canary:
+        raise InvalidArgument("a ramp begins with a canary of its own: give one of the two")
+    if rollout.first_failure and not (rollout.first_steps and rollout.stop_percent is not None):
+        raise InvalidArgument("first failures count for the threshold of a canary or a ramp: give both")
+    at = rollout.begin_at
+    if at is not None and (not isinstance(at, datetime) or at.tzinfo is None):
+        raise InvalidArgument(f"an operation begins at a time with its time zone, not {at!r}")
+    if rollout.when_release is not None:
+        check_name(rollout.when_release, "the release")
+    return rollout
 
 
 def check_run_at(run_at: object) -> float:

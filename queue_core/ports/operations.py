@@ -90,22 +90,36 @@ class OperationStore(Protocol):
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
         """Move an operation to another state, with a note; return False when `MOVES` has no such move.
 
-        From preparing to running its barrier is set: to its canary, where that is smaller than its members, and one
-        without members is done. From preparing to done, its members count as changed: all were changed at once. From
+        From preparing to running its barrier is set, to the first of `Rollout.barriers`, and one without members is
+        done. From preparing to done, its members count as changed: all were changed at once. From
         stopped to running it runs to the end, without a threshold.
         """
         ...
 
-    async def pass_canary(self, number: int) -> bool:
-        """Remove the barrier of a running operation; return False when it has none, or does not run."""
+    async def pass_barrier(self, number: int, barrier: int) -> bool:
+        """Move a running operation from this barrier to its next; return False when it has another, or does not run.
+
+        So of several executors that have seen the outcomes of a step, one begins the next.
+        """
         ...
 
     async def abandon(self) -> None:
         """Cancel operations that are still preparing `ABANDONED` seconds after their last change."""
         ...
 
-    async def outcomes(self, number: int, last: int) -> Outcomes:
-        """Return the outcomes of the last `last` members that were changed."""
+    async def outcomes(self, number: int, last: int, behind: int = 0, until: int | None = None) -> Outcomes:
+        """Return the outcomes of the last `last` members that were changed.
+
+        Of all of them, or of those behind one place and up to another.
+        """
+        ...
+
+    async def note_outcomes(self, number: int, outcomes: Outcomes | None, final: bool) -> None:
+        """Store the outcomes of all members of an operation as they were counted; `final`: it is not listed again."""
+        ...
+
+    async def list_uncounted(self, limit: int) -> list[Operation]:
+        """Return retries, newest first, whose outcomes were not noted as final; those that are preparing left out."""
         ...
 
     async def get(self, number: int) -> Operation:

@@ -88,8 +88,11 @@ class Pair:
         )
 
     async def release(self) -> None:
-        passed = machine.pass_canary(self.record, self.now)
-        assert await self.world.operations.pass_canary(self.number) == (passed is not None), self.calls
+        # As another executor has seen it, too, which is late.
+        barrier = self.chance.choice((self.record.view.barrier, self.record.view.barrier, 1))
+        self.calls[-1] += f" {barrier}"
+        passed = machine.pass_barrier(self.record, barrier, self.now)
+        assert await self.world.operations.pass_barrier(self.number, barrier) == (passed is not None), self.calls
         self.record = passed or self.record
 
     async def touch(self) -> None:
@@ -109,14 +112,22 @@ def facts_of(view: Operation) -> tuple[object, ...]:
     """Return what does not depend on a clock."""
     counts = (view.total, view.done, view.processed, view.skipped, view.errored, view.barrier)
     times = (view.started_at is not None, view.finished_at is not None)
-    return (view.number, view.request, view.state, view.note, counts, times)
+    return (view.number, view.request, view.state, view.note, counts, times, view.waits_for, view.stage)
 
 
 @pytest.mark.parametrize("seed", range(8))
 async def test_any_calls_leave_what_the_machine_says(world: World, seed: int) -> None:
     chance = Random(seed)
     for _ in range(3):
-        pace = Rollout(chance.choice((0, 1, 3)), chance.choice((None, SLOW)), chance.choice((None, 20.0)))
+        ramp = chance.choice(((), (1, 2), (2, 1, 3)))
+        pace = Rollout(
+            canary=0 if ramp else chance.choice((0, 1, 3)),
+            rate=chance.choice((None, SLOW)),
+            stop_percent=chance.choice((None, 20.0)),
+            first_failure=chance.choice((False, True)),
+            ramp=ramp,
+            when_release=chance.choice((None, None, "r125")),
+        )
         asked = OperationRequest("delete", "some", Author("ana", "bastion-1"), rollout=pace, signatures=("a", "b"))
         number = (await world.operations.create(asked)).number
         pair = Pair(world, chance, machine.begin(number, asked, 0.0))

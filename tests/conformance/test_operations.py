@@ -90,7 +90,7 @@ async def test_there_is_no_such_operation(world: World) -> None:
     operations = world.operations
     for call in (
         operations.get(7), operations.add(7, []), operations.step(7, 1), operations.fail_member(7, ""),
-        operations.pass_canary(7),
+        operations.pass_barrier(7, 0),
         operations.move(7, "running"), operations.outcomes(7, 1), operations.list_members(7, 0, 1),
     ):  # fmt: skip
         with pytest.raises(OperationNotFound, match="no operation #7"):
@@ -248,8 +248,8 @@ async def test_a_canary_is_a_barrier(world: World) -> None:
     step = await world.operations.step(number, 10)
     assert (step.changed.ids, step.operation.awaiting_canary) == (tuple(ids[:2]), True)
     assert (await world.operations.step(number, 10)).changed.ids == ()
-    assert await world.operations.pass_canary(number)
-    assert not await world.operations.pass_canary(number)
+    assert await world.operations.pass_barrier(number, 2)
+    assert not await world.operations.pass_barrier(number, 2)
     step = await world.operations.step(number, 10)
     assert (step.changed.ids, step.operation.state) == (tuple(ids[2:]), "done")
 
@@ -263,7 +263,7 @@ async def test_a_canary_of_all_is_none(world: World, canary: int) -> None:
 async def test_a_paused_canary_is_not_released(world: World) -> None:
     number = (await started(world, await dead(world, 3), rollout=Rollout(canary=1))).number
     await world.operations.move(number, "paused")
-    assert not await world.operations.pass_canary(number)
+    assert not await world.operations.pass_barrier(number, 1)
     await world.operations.move(number, "running")
     assert (await world.operations.get(number)).barrier == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from queue_core.errors import OperationNotFound, QueueNotFound
 from queue_core.model import operation
@@ -66,7 +67,8 @@ class MemoryOperations:
     async def create(self, request: OperationRequest) -> Operation:
         with self._state.lock:
             number = max(self._rows, default=0) + 1
-            self._rows[number] = OperationRow(operation.begin(number, request, self._state.clock.now()))
+            record = operation.begin(number, request, self._state.clock.now())
+            self._rows[number] = OperationRow(record, counted=request.verb != "retry")
             return self._rows[number].view
 
     async def add(self, number: int, ids: Sequence[str]) -> Operation:
@@ -111,21 +113,42 @@ class MemoryOperations:
                     member.changed = True
             return moved
 
-    async def pass_canary(self, number: int) -> bool:
+    async def pass_barrier(self, number: int, barrier: int) -> bool:
         with self._state.lock:
             row = self._row(number)
-            return self._write(row, operation.pass_canary(row.record, self._state.clock.now()))
+            return self._write(row, operation.pass_barrier(row.record, barrier, self._state.clock.now()))
 
     async def abandon(self) -> None:
         with self._state.lock:
             abandon_operations(self._state, self._state.clock.now())
 
-    async def outcomes(self, number: int, last: int) -> Outcomes:
+    async def outcomes(self, number: int, last: int, behind: int = 0, until: int | None = None) -> Outcomes:
         with self._state.lock:
-            changed = [member for member in self._row(number).members if member.changed][-last:] if last > 0 else []
-            states = Counter(self._state.jobs[one.id].status for one in changed if one.id in self._state.jobs)
-            unfinished = sum(count for status, count in states.items() if status not in FINAL)
-            return Outcomes(len(changed), states[Status.COMPLETED], states[Status.DEAD], unfinished)
+            members = self._row(number).members[max(behind, 0) : until]
+            changed = [member for member in members if member.changed][-last:] if last > 0 else []
+            jobs = [self._state.jobs[one.id] for one in changed if one.id in self._state.jobs]
+            states = Counter(job.status for job in jobs)
+            failed = Counter(job.status for job in jobs if job.retry_count)
+            return Outcomes(
+                len(changed),
+                states[Status.COMPLETED],
+                states[Status.DEAD],
+                sum(count for status, count in states.items() if status not in FINAL),
+                sum(count for status, count in failed.items() if status not in FINAL),
+                failed[Status.COMPLETED],
+            )
+
+    async def note_outcomes(self, number: int, outcomes: Outcomes | None, final: bool) -> None:
+        with self._state.lock:
+            row = self._rows.get(number)
+            if row is not None and not row.counted:
+                row.record = row.record._replace(view=replace(row.view, outcomes=outcomes))
+                row.counted = final
+
+    async def list_uncounted(self, limit: int) -> list[Operation]:
+        with self._state.lock:
+            rows = [row for _, row in sorted(self._rows.items(), reverse=True) if not row.counted]
+            return [row.view for row in rows if row.view.state != "preparing"][: max(limit, 0)]
 
     async def get(self, number: int) -> Operation:
         with self._state.lock:

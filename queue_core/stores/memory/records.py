@@ -251,6 +251,8 @@ class OperationRow:
 
     record: OperationRecord
     members: list[MemberRow] = field(default_factory=list)
+    # nothing more becomes known of its outcomes
+    counted: bool = True
 
     @property
     def view(self) -> Operation:

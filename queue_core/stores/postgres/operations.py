@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
@@ -53,9 +54,14 @@ class StoredOperation(NamedTuple):
 def operation_of(row: tuple[Any, ...]) -> StoredOperation:
     """Return the operation in a row of operations/read."""
     number, verb, label, user, host, why, delay, spread, queue, priority, canary, rate, stop, signatures = row[:14]
-    options, rollout = ChangeOptions(delay, spread, queue, priority), Rollout(canary, rate, stop)
+    early, ramp, begin_at, release, counted = row[28:33]
+    rollout = Rollout(canary, rate, stop, early, tuple(ramp), DIALECT.moment_or_none(begin_at), release)
+    options = ChangeOptions(delay, spread, queue, priority)
     request = OperationRequest(verb, label, Author(user, host), why, options, rollout, tuple(signatures))
-    view = Operation(number, request, *row[14:22], *[DIALECT.moment_or_none(stored) for stored in row[22:26]])
+    times = [DIALECT.moment_or_none(stored) for stored in row[22:26]]
+    view = Operation(number, request, *row[14:22], *times)
+    if counted is not None:
+        view = replace(view, outcomes=Outcomes(*counted))
     return StoredOperation(OperationRecord(view, row[26]), row[27])
 
 
@@ -69,6 +75,8 @@ def create(request: OperationRequest, query: str = "operations/create") -> Plan[
         | {
             **request.options._asdict(),
             **request.rollout._asdict(),
+            "ramp": plain_array(request.rollout.ramp),
+            "counted": request.verb != "retry",
             "signatures": text_array([storable(one) for one in request.signatures]),
         },
     )
@@ -147,10 +155,10 @@ def move(number: int, state: OperationState, note: str) -> Plan[bool]:
     return True
 
 
-def pass_canary(number: int) -> Plan[bool]:
-    """Remove the barrier of a running operation."""
+def pass_barrier(number: int, barrier: int) -> Plan[bool]:
+    """Move a running operation from this barrier to its next."""
     record, now = yield from _lock(number)
-    passed = operation.pass_canary(record, now)
+    passed = operation.pass_barrier(record, barrier, now)
     if passed is not None:
         yield from _write(passed)
     return passed is not None
@@ -241,16 +249,24 @@ class PostgresOperations:
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
         return await self._run(number, lambda: move(number, state, storable(note)))
 
-    async def pass_canary(self, number: int) -> bool:
-        return await self._run(number, lambda: pass_canary(number))
+    async def pass_barrier(self, number: int, barrier: int) -> bool:
+        return await self._run(number, lambda: pass_barrier(number, barrier))
 
     async def abandon(self) -> None:
         await self._pool.rows(*abandon_operations())
 
-    async def outcomes(self, number: int, last: int) -> Outcomes:
+    async def outcomes(self, number: int, last: int, behind: int = 0, until: int | None = None) -> Outcomes:
         await self.get(number)
-        (counts,) = await self._pool.rows("operations/outcomes", {"number": number, "last": max(last, 0)})
+        places = {"behind": max(behind, 0), "until": HIGHEST if until is None else min(until, HIGHEST)}
+        (counts,) = await self._pool.rows("operations/outcomes", {"number": number, "last": max(last, 0), **places})
         return Outcomes(*counts)
+
+    async def note_outcomes(self, number: int, outcomes: Outcomes | None, final: bool) -> None:
+        counts = None if outcomes is None else plain_array(outcomes)
+        await self._pool.rows("operations/note_outcomes", {"number": number, "outcomes": counts, "final": final})
+
+    async def list_uncounted(self, limit: int) -> list[Operation]:
+        return await self._read("operations/uncounted", {"limit": max(limit, 0)})
 
     async def get(self, number: int) -> Operation:
         return await self._run(number, lambda: read(number))
@@ -352,11 +368,14 @@ def _operation(request: OperationRequest, job: str, rules: Rules) -> Plan[int]:
     yield from add(number, [job, "no id"], [job, None])
     for state in ("running", "paused", "running"):
         yield from move(number, state, "")
+    yield from pass_barrier(number, 0)
     yield from step(number, 1, rules)
     yield from fail_member(number, "")
     yield "operations/changed", {"number": number, "after": 0, "limit": 1}
     yield "operations/of_job", {"job": job, "limit": 1}
-    yield "operations/outcomes", {"number": number, "last": 1}
+    yield "operations/outcomes", {"number": number, "last": 1, "behind": 0, "until": 1}
+    yield "operations/note_outcomes", {"number": number, "outcomes": None, "final": True}
+    yield "operations/uncounted", {"limit": 1}
     return (yield from read(number)).processed
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from queue_core.errors import OperationNotFound
 from queue_core.model.job import Attempt, Failure, Job, headers_of
-from queue_core.model.operation import Author, ChangeOptions, Operation, OperationRequest, Rollout
+from queue_core.model.operation import Author, ChangeOptions, Operation, OperationRequest, Outcomes, Rollout
 from queue_core.model.states import Status
 from queue_core.ports.store import HeartbeatRequest
 
@@ -208,11 +208,15 @@ def note_text(note: str) -> str:
 
 def fields_of(request: OperationRequest) -> list[Any]:
     """Return the stored fields of a new operation, names and values."""
-    rollout = request.rollout._asdict()
+    rollout, at = request.rollout, request.rollout.begin_at
     given = {"verb": request.verb, "label": request.label, "author": request.author, "why": request.why}
-    text = json.dumps({**given, "way": request.options, "signatures": request.signatures})
-    numbers = {name: value for name, value in rollout.items() if value is not None}
-    fields = {"asked": text, "note": note_text(""), **numbers}
+    careful = {"first_failure": rollout.first_failure, "when_release": rollout.when_release}
+    text = json.dumps({**given, **careful, "way": request.options, "signatures": request.signatures})
+    begin_at = None if at is None else round(at.timestamp() * 1e6)
+    numbers = {"canary": rollout.canary, "rate": rollout.rate, "stop_percent": rollout.stop_percent}
+    numbers |= {"begin_at": begin_at, "next_at": begin_at}
+    texts = {"asked": text, "note": note_text(""), "steps": " ".join(map(str, rollout.first_steps))}
+    fields = texts | {name: value for name, value in numbers.items() if value is not None}
     return [part for pair in fields.items() for part in pair]
 
 
@@ -230,7 +234,16 @@ def mapped(number: int, found: Sequence[str]) -> dict[str, str]:
 def operation_of(number: int, row: Mapping[str, str]) -> Operation:
     """Return a stored operation."""
     given = json.loads(row["asked"])
-    rollout = Rollout(whole(row.get("canary")), _float(row.get("rate")), _float(row.get("stop_percent")))
+    canary, steps = whole(row.get("canary")), [int(step) for step in row.get("steps", "").split()]
+    rollout = Rollout(
+        canary=canary,
+        rate=_float(row.get("rate")),
+        stop_percent=_float(row.get("stop_percent")),
+        first_failure=given.get("first_failure", False),
+        ramp=() if canary else tuple(steps),
+        begin_at=moment_or_none(row.get("begin_at")),
+        when_release=given.get("when_release"),
+    )
     names = ("total", "done", "processed", "skipped", "errored", "barrier")
     return Operation(
         number=number,
@@ -250,6 +263,7 @@ def operation_of(number: int, row: Mapping[str, str]) -> Operation:
         updated_at=moment(int(row["updated_at"])),
         started_at=moment_or_none(row.get("started_at")),
         finished_at=moment_or_none(row.get("finished_at")),
+        outcomes=Outcomes(*json.loads(row["outcomes"])) if row.get("outcomes") else None,
     )
 
 

@@ -75,7 +75,7 @@ class OperationRemoval:
         signatures: Iterable[str] = operation_of(number, row).request.signatures if row else ()
         commands = self._link.snapshot()
         commands.unlink(keys.operation(number), *(keys.operation(number, name) for name in ("ids", "changed")))
-        names = ["unfinished", *(f"of:{signature}" for signature in signatures)]
+        names = ["unfinished", "uncounted", *(f"of:{signature}" for signature in signatures)]
         for key in (keys.operations, *map(keys.operations_in, names)):
             commands.zrem(key, number)
         await self._link.send(commands)
@@ -311,13 +311,14 @@ class Leadership:
         if self._names is None or self._hints.doubtful:
             await self.repair()
         commands = self._link.batch()
-        commands.zcard(self._link.keys.operations_in("unfinished"))
+        for name in ("unfinished", "uncounted"):
+            commands.zcard(self._link.keys.operations_in(name))
         # At a time: a job that is due waits for this.
-        (now, due, lease), busy, (operations,) = await asyncio.gather(
+        (now, due, lease), busy, operations = await asyncio.gather(
             self._hints.first(), self._pending.any(self._names or []), self._link.send(commands)
         )
         tick = await self._next_tick(now)
-        return DueWork(_until(due, now), _until(tick, now), busy, False, operations > 0, _until(lease, now))
+        return DueWork(_until(due, now), _until(tick, now), busy, False, any(operations), _until(lease, now))
 
     async def _next_tick(self, now: int) -> float | None:
         tick, read_at = self._tick

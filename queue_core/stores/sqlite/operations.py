@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -49,6 +50,9 @@ def create(transaction: Transaction, request: OperationRequest) -> Operation:
         "now": transaction.now,
     }
     fields |= request.author._asdict() | request.options._asdict() | request.rollout._asdict()
+    at = request.rollout.begin_at
+    fields |= {"ramp": json.dumps(request.rollout.ramp), "begin_at": None if at is None else at.timestamp()}
+    fields["counted"] = request.verb != "retry"
     ((number,),) = transaction.rows("operations/create", fields)
     transaction.run_many("operations/sign", [(signature, number) for signature in request.signatures])
     return stored_operation(transaction, number).view
@@ -123,9 +127,9 @@ def move(transaction: Transaction, number: int, state: OperationState, note: str
     return True
 
 
-def pass_canary(transaction: Transaction, number: int) -> bool:
-    """Let a running operation go on behind its canary."""
-    passed = operation.pass_canary(stored_operation(transaction, number), transaction.now)
+def pass_barrier(transaction: Transaction, number: int, barrier: int) -> bool:
+    """Move a running operation from this barrier to its next."""
+    passed = operation.pass_barrier(stored_operation(transaction, number), barrier, transaction.now)
     if passed is not None:
         write(transaction, passed)
     return passed is not None
@@ -150,14 +154,18 @@ def _stored(
     number: int, verb: OperationVerb, label: str, user: str, host: str, why: str, *rest: Any
 ) -> OperationRecord:
     delay, spread, queue, priority, canary, rate, stop_percent, signatures, state, note, *counts = rest
-    total, done, processed, skipped, errored, barrier, created_at, updated_at, started_at, finished_at, next_at = counts
+    total, done, processed, skipped, errored, barrier, *times, next_at = counts[:11]
+    early, ramp, begin_at, release, outcomes = counts[11:]
+    created_at, updated_at, started_at, finished_at = times
     request = OperationRequest(
         verb=verb,
         label=label,
         author=Author(user, host),
         why=why,
         options=ChangeOptions(delay, spread, queue, priority),
-        rollout=Rollout(canary, rate, stop_percent),
+        rollout=Rollout(
+            canary, rate, stop_percent, bool(early), tuple(json.loads(ramp)), DIALECT.moment_or_none(begin_at), release
+        ),
         signatures=tuple(json.loads(signatures)),
     )
     view = Operation(
@@ -175,6 +183,7 @@ def _stored(
         updated_at=moment(updated_at),
         started_at=DIALECT.moment_or_none(started_at),
         finished_at=DIALECT.moment_or_none(finished_at),
+        outcomes=None if outcomes is None else Outcomes(*json.loads(outcomes)),
     )
     return OperationRecord(view, next_at)
 
@@ -230,20 +239,35 @@ class SqliteOperations:
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
         return await self._file.write(partial(move, number=number, state=state, note=storable(note)))
 
-    async def pass_canary(self, number: int) -> bool:
-        return await self._file.write(partial(pass_canary, number=number))
+    async def pass_barrier(self, number: int, barrier: int) -> bool:
+        return await self._file.write(partial(pass_barrier, number=number, barrier=barrier))
 
     async def abandon(self) -> None:
         await self._file.write(abandon_operations)
 
-    async def outcomes(self, number: int, last: int) -> Outcomes:
-        found: dict[str | None, int] = dict(await self._rows(number, "operations/outcomes", _bounded(last)))
+    async def outcomes(self, number: int, last: int, behind: int = 0, until: int | None = None) -> Outcomes:
+        places = (_bounded(behind), HIGHEST if until is None else _bounded(until), _bounded(last))
+        rows = await self._rows(number, "operations/outcomes", *places)
+        found: Counter[str | None] = Counter()
+        failed: Counter[str | None] = Counter()
+        for state, count, again in rows:
+            found[state], failed[state] = count, again
+        open_ = [state for state in found if state not in _ENDED]
         return Outcomes(
-            looked=sum(found.values()),
-            completed=found.get("completed", 0),
-            dead=found.get("dead", 0) + found.get("trashed", 0),
-            unfinished=sum(count for state, count in found.items() if state not in _ENDED),
+            looked=found.total(),
+            completed=found["completed"],
+            dead=found["dead"] + found["trashed"],
+            unfinished=sum(found[state] for state in open_),
+            retrying=sum(failed[state] for state in open_),
+            recovered=failed["completed"],
         )
+
+    async def note_outcomes(self, number: int, outcomes: Outcomes | None, final: bool) -> None:
+        counts = None if outcomes is None else json.dumps(outcomes)
+        await self._file.write_soft(lambda on: on.run("operations/note_outcomes", (counts, int(final), number)))
+
+    async def list_uncounted(self, limit: int) -> list[Operation]:
+        return await self._find(lambda transaction: transaction.rows("operations/uncounted", (_bounded(limit),)))
 
     async def get(self, number: int) -> Operation:
         return await self._file.read(lambda transaction: stored_operation(transaction, number).view)

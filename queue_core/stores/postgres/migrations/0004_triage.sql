@@ -11,7 +11,10 @@ ALTER TABLE {schema}.operations
     -- no step before a live worker announces this release; null: it waits for none
     ADD COLUMN when_release text CONSTRAINT operations_release_check CHECK (when_release <> '' AND length(when_release) <= 200),
     -- what became of the jobs that it has retried, as the leader last counted; null: not counted yet
-    ADD COLUMN outcomes int[] CONSTRAINT operations_outcomes_check CHECK (cardinality(outcomes) = 6);
+    ADD COLUMN outcomes int[] CONSTRAINT operations_outcomes_check CHECK (cardinality(outcomes) = 6),
+    -- nothing more becomes known of them
+    ADD COLUMN counted boolean NOT NULL DEFAULT true;
+CREATE INDEX operations_uncounted ON {schema}.operations (number) WHERE NOT counted;
 
 -- Stacks of running jobs: asked for, and as their workers have answered. The last of each job, and the last of all.
 CREATE TABLE {schema}.job_stacks (

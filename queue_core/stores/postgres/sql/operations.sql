@@ -2,17 +2,18 @@
 -- Write a new operation as operations/create does, but under a negative number of its own: a number of the sequence would be
 -- lost with the transaction, and leave a gap in the list of operations.
 INSERT INTO {schema}.operations (number, verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate,
-                        stop_percent, signatures) OVERRIDING SYSTEM VALUE
+                        stop_percent, first_failure, ramp, begin_at, when_release, counted, signatures) OVERRIDING SYSTEM VALUE
 VALUES (-1 - floor(random() * 2e9)::int, %(verb)s, %(label)s, %(user)s, %(host)s, %(why)s, %(delay)s, %(spread)s, %(queue)s,
-        %(priority)s, %(canary)s, %(rate)s, %(stop_percent)s, %(signatures)s::text[])
+        %(priority)s, %(canary)s, %(rate)s, %(stop_percent)s, %(first_failure)s, %(ramp)s::int[], %(begin_at)s::timestamptz,
+        %(when_release)s, %(counted)s, %(signatures)s::text[])
 RETURNING number
 
 -- name: create
 -- Write a new operation, preparing and without members; returns its number.
 INSERT INTO {schema}.operations (verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate, stop_percent,
-                        signatures)
+                        first_failure, ramp, begin_at, when_release, counted, signatures)
 VALUES (%(verb)s, %(label)s, %(user)s, %(host)s, %(why)s, %(delay)s, %(spread)s, %(queue)s, %(priority)s, %(canary)s, %(rate)s,
-        %(stop_percent)s, %(signatures)s::text[])
+        %(stop_percent)s, %(first_failure)s, %(ramp)s::int[], %(begin_at)s::timestamptz, %(when_release)s, %(counted)s, %(signatures)s::text[])
 RETURNING number
 
 -- name: write
@@ -27,7 +28,8 @@ UPDATE {schema}.operations
 -- Return operations, the newest first, each with the time from which its rate allows a step, and that of the server.
 SELECT number, verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate, stop_percent, signatures,
        state, note, total, done, processed, skipped, errored, barrier, created_at, updated_at, started_at, finished_at,
-       extract(epoch FROM next_at)::float8, extract(epoch FROM clock_timestamp())::float8
+       extract(epoch FROM next_at)::float8, extract(epoch FROM clock_timestamp())::float8,
+       first_failure, ramp, begin_at, when_release, outcomes
   FROM {schema}.operations
  WHERE number = ANY (%(numbers)s::int[])
  ORDER BY number DESC
@@ -82,25 +84,35 @@ SELECT operation FROM {schema}.operation_members
 WITH last AS MATERIALIZED (
     SELECT CASE WHEN token IS NOT NULL THEN job_id::uuid END AS id
       FROM {schema}.operation_members
-     WHERE operation = %(number)s AND changed
+     WHERE operation = %(number)s AND changed AND position > %(behind)s::int AND position <= %(until)s::int
      ORDER BY position DESC
      LIMIT %(last)s
 ), found AS MATERIALIZED (
-    SELECT l.id, (SELECT true FROM {schema}.jobs j WHERE j.id = l.id) AS unfinished,
+    -- The attempts that have failed since they were retried, of those that are unfinished.
+    SELECT l.id, (SELECT j.retry_count FROM {schema}.jobs j WHERE j.id = l.id) AS unfinished,
            (SELECT true FROM {schema}.jobs_dead d WHERE d.id = l.id) AS dead
       FROM last l
 ), ended AS MATERIALIZED (
-    SELECT f.*, h.status
+    SELECT f.*, h.status, h.retry_count
       FROM found f
       -- Found by their ids and then sorted, for another index has this order.
-      LEFT JOIN LATERAL (SELECT status
-                           FROM (SELECT status, finished_at FROM {schema}.job_history h
+      LEFT JOIN LATERAL (SELECT status, retry_count
+                           FROM (SELECT status, retry_count, finished_at FROM {schema}.job_history h
                                   WHERE h.id = f.id AND f.unfinished IS NULL AND f.dead IS NULL OFFSET 0) h
                           ORDER BY finished_at DESC LIMIT 1) h ON true
 )
 SELECT count(*), count(*) FILTER (WHERE status = 'completed'), count(*) FILTER (WHERE unfinished IS NULL AND dead),
-       count(*) FILTER (WHERE unfinished)
+       count(*) FILTER (WHERE unfinished IS NOT NULL), count(*) FILTER (WHERE unfinished > 0),
+       count(*) FILTER (WHERE status = 'completed' AND retry_count > 0)
   FROM ended
+
+-- name: note_outcomes
+-- Note what became of the members of an operation, and whether that is all that will be known.
+UPDATE {schema}.operations SET outcomes = %(outcomes)s::int[], counted = %(final)s WHERE number = %(number)s AND NOT counted RETURNING number
+
+-- name: uncounted
+-- Return the numbers of retries whose outcomes are not known for good, the newest first.
+SELECT number FROM {schema}.operations WHERE NOT counted AND state <> 'preparing' ORDER BY number DESC LIMIT %(limit)s
 
 -- name: add
 -- Append members to a locked operation that is preparing, each with the token and the queue that its job has now, wherever it is:

@@ -38,6 +38,7 @@ SELECT extract(epoch FROM (SELECT run_at FROM {schema}.jobs WHERE rank IS NULL A
                              (SELECT FROM {schema}.jobs j WHERE j.queue_id = q.id AND j.rank IS NOT NULL ORDER BY j.rank LIMIT 1) one),
        EXISTS (SELECT FROM {schema}.ordering_pending),
        EXISTS (SELECT FROM {schema}.operations WHERE finished_at IS NULL)
+           OR EXISTS (SELECT FROM {schema}.operations WHERE NOT counted)
 
 -- name: promote
 -- Move scheduled and retrying jobs to queued that are due, and were not long ago. Those that come to wait for an ordering key are

@@ -13,6 +13,19 @@ local function end_behind_last()
   end
 end
 
+-- name: barriers
+-- Shared: the end of the first step of an operation (KEYS[1]) behind a barrier, or its last member of so many.
+local function next_barrier(total, barrier)
+  local steps, ends = redis.call('HMGET', KEYS[1], 'steps', 'canary'), 0
+  for step in string.gmatch(steps[1] or steps[2] or '', '%d+') do
+    ends = ends + tonumber(step)
+    if ends > barrier and ends < total then
+      return ends
+    end
+  end
+  return total
+end
+
 -- name: operation_add
 -- Append members to a preparing operation; those that it has already are left out.
 -- KEYS: 1 operation, 2 its members, 3 their ids, 4 operations:preparing
@@ -97,16 +110,18 @@ end
 return redis.call('HGETALL', KEYS[1])
 
 -- name: operation_move
--- Move an operation to another state.
+-- Move an operation to another state. It has `steps`, the members of its first steps; earlier versions wrote a canary alone.
 -- KEYS: 1 operation, 2 operations:unfinished, 3 operations:ended, 4 operations:preparing, 5 ids of its members, 6 its changed members
 -- ARGV: 1 its number, 2 the state, 3 1 where this is an end (or empty), 4 the note, 5 us for which nothing has changed it (or
---       empty: whenever), 6 its members, as seen (or empty: however many), then the states that it may come from
+--       empty: whenever), 6 its members, as seen (or empty: however many), 7 the release that it waits for (or empty), then the
+--       states that it may come from
 -- Returns 1 (moved), 0 (not) or -1 (there is no such operation, or it has other members).
 -- with: clock
+-- with: barriers
 -- with: operation
-local before, total, canary, changed_at = unpack(redis.call('HMGET', KEYS[1], 'state', 'total', 'canary', 'updated_at'))
+local before, total, changed_at = unpack(redis.call('HMGET', KEYS[1], 'state', 'total', 'updated_at'))
 local after, may = ARGV[2], false
-for i = 7, #ARGV do
+for i = 8, #ARGV do
   may = may or ARGV[i] == before
 end
 if not before or may and ARGV[6] ~= '' and ARGV[6] ~= total then
@@ -120,8 +135,7 @@ if before == 'preparing' then
   redis.call('ZREM', KEYS[4], ARGV[1])
   redis.call('UNLINK', KEYS[5])
   if after == 'running' then
-    local first = number(canary) > 0 and math.min(number(canary), number(total)) or number(total)
-    redis.call('HSET', KEYS[1], 'barrier', first, 'started_at', stamp)
+    redis.call('HSET', KEYS[1], 'barrier', ARGV[7] == '' and next_barrier(number(total), 0) or 0, 'started_at', stamp)
   elseif after == 'done' then
     redis.call('HSET', KEYS[1], 'done', total, 'processed', total, 'barrier', total, 'started_at', stamp)
     redis.call('SET', KEYS[6], string.rep('1', number(total)))
@@ -136,19 +150,37 @@ end
 end_behind_last()
 return 1
 
--- name: operation_pass_canary
--- Let a running operation go on behind its canary.
+-- name: operation_note_outcomes
+-- Note what became of the members of an operation.
+-- KEYS: 1 operation, 2 operations:uncounted
+-- ARGV: 1 its number, 2 the counts (or empty: none), 3 1 where nothing more becomes known of them (or empty)
+-- Returns 1, or 0 where that was noted before.
+if not redis.call('ZSCORE', KEYS[2], ARGV[1]) then
+  return 0
+end
+if ARGV[2] ~= '' and redis.call('EXISTS', KEYS[1]) == 1 then
+  redis.call('HSET', KEYS[1], 'outcomes', ARGV[2])
+end
+if ARGV[3] ~= '' then
+  redis.call('ZREM', KEYS[2], ARGV[1])
+end
+return 1
+
+-- name: operation_pass_barrier
+-- Move a running operation from this barrier to its next.
 -- KEYS: 1 operation
--- Returns 1, 0 (it does not run, or has no barrier) or -1 (there is no such operation).
+-- ARGV: 1 the barrier
+-- Returns 1, 0 (it does not run, or has another barrier) or -1 (there is no such operation).
 -- with: clock
+-- with: barriers
 local state, barrier, total = unpack(redis.call('HMGET', KEYS[1], 'state', 'barrier', 'total'))
 if not state then
   return -1
 end
-if state ~= 'running' or number(barrier) >= number(total) then
+if state ~= 'running' or barrier ~= ARGV[1] or number(barrier) >= number(total) then
   return 0
 end
-redis.call('HSET', KEYS[1], 'barrier', total, 'updated_at', stamp)
+redis.call('HSET', KEYS[1], 'barrier', next_barrier(number(total), number(barrier)), 'updated_at', stamp)
 return 1
 
 -- name: step_size

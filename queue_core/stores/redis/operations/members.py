@@ -37,12 +37,15 @@ class Members:
             first += MARKS_STEP
         return await self._at(number, places[: max(limit, 0)])
 
-    async def list_last_changed(self, number: int, last: int) -> list[MemberJob]:
-        """Return the last members that were changed, in their order."""
+    async def list_last_changed(
+        self, number: int, last: int, behind: int = 0, until: int | None = None
+    ) -> list[MemberJob]:
+        """Return the last members that were changed, in their order: of all, or of those between two places."""
         places: list[int] = []
-        end = await self._size(number)
-        while end > 0 and len(places) < last:
-            places = await self._marked(number, max(0, end - MARKS_STEP), end - 1) + places
+        size = await self._size(number)
+        end = size if until is None else min(until, size)
+        while end > behind and len(places) < last:
+            places = await self._marked(number, max(0, behind, end - MARKS_STEP), end - 1) + places
             end -= MARKS_STEP
         return await self._at(number, places[-last:] if last > 0 else [])
 
@@ -101,18 +104,19 @@ def state_keys(link: RedisLink, number: int) -> list[str]:
 
 def move_call(
     link: RedisLink, number: int, state: OperationState, note: str,
-    unchanged: int | None = None, members: int | None = None,
+    unchanged: int | None = None, members: int | None = None, release: str | None = None,
 ) -> Call:  # fmt: skip
     """Return the script that moves an operation.
 
     It does only when nothing has changed it for so many us, and when it has so many members, if these are given.
+    `release`: which it waits for before its first step.
     """
     keys = [*state_keys(link, number), link.keys.operations_in("preparing")]
     keys += [link.keys.operation(number, name) for name in ("ids", "changed")]
     from_states = [before for before, after in MOVES.items() if state in after]
     if unchanged is not None:
         from_states = ["preparing"]
-    conditions = ["" if one is None else one for one in (unchanged, members)]
+    conditions = ["" if one is None else one for one in (unchanged, members, release)]
     end = "1" if state in ENDED else ""
     return Call("operation_move", keys, [number, state, end, note_text(note), *conditions, *from_states])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -34,6 +35,7 @@ from queue_core.stores.redis.records import (
     member_text,
     note_text,
     operation_of,
+    whole,
 )
 from queue_core.stores.redis.session import CHUNK, RedisLink, chunks, microseconds
 
@@ -70,6 +72,7 @@ class RedisOperations:
         (number,) = await self._link.send(commands)
         keys = [self._link.keys.operation(number), of("unfinished"), self._link.keys.operations, of("preparing")]
         keys += [of(f"of:{signature}") for signature in dict.fromkeys(request.signatures)]
+        keys += [of("uncounted")] if request.verb == "retry" else []
         row = await self._link.run("operation_create", keys, [number, *fields_of(request)])
         return operation_of(number, mapped(number, row))
 
@@ -97,7 +100,8 @@ class RedisOperations:
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
         if state == "done" and (await self.get(number)).state == "preparing":
             return await self._note(number, note)
-        (answer,) = await self._link.run_many([move_call(self._link, number, state, note)])
+        release = (await self.get(number)).request.rollout.when_release if state == "running" else None
+        (answer,) = await self._link.run_many([move_call(self._link, number, state, note, release=release)])
         if answer < 0:
             raise OperationNotFound(number)
         return bool(answer)
@@ -114,8 +118,8 @@ class RedisOperations:
             await self._members.note(number, ids, changed=False)
         return False
 
-    async def pass_canary(self, number: int) -> bool:
-        answer = await self._link.run("operation_pass_canary", [self._link.keys.operation(number)], [])
+    async def pass_barrier(self, number: int, barrier: int) -> bool:
+        answer = await self._link.run("operation_pass_barrier", [self._link.keys.operation(number)], [barrier])
         if answer < 0:
             raise OperationNotFound(number)
         return bool(answer)
@@ -126,13 +130,30 @@ class RedisOperations:
         (time,) = await self._link.send(commands)
         await abandon_operations(self._link, microseconds(time))
 
-    async def outcomes(self, number: int, last: int) -> Outcomes:
+    async def outcomes(self, number: int, last: int, behind: int = 0, until: int | None = None) -> Outcomes:
         options = (await self.get(number)).request.options
-        changed = await self._members.list_last_changed(number, last)
-        found = await self._link.find_near({one.id: options.queue or one.queue for one in changed}, ["status"])
-        states = Counter(Status(status) for _, (status,) in found.values())
-        unfinished = sum(count for status, count in states.items() if status not in FINAL)
-        return Outcomes(len(changed), states[Status.COMPLETED], states[Status.DEAD], unfinished)
+        changed = await self._members.list_last_changed(number, last, behind, until)
+        guesses = {one.id: options.queue or one.queue for one in changed}
+        found = (await self._link.find_near(guesses, ["status", "retry_count"])).values()
+        states = Counter(Status(status) for _, (status, _) in found)
+        failed = Counter(Status(status) for _, (status, retries) in found if whole(retries))
+        return Outcomes(
+            len(changed),
+            states[Status.COMPLETED],
+            states[Status.DEAD],
+            sum(count for status, count in states.items() if status not in FINAL),
+            sum(count for status, count in failed.items() if status not in FINAL),
+            failed[Status.COMPLETED],
+        )
+
+    async def note_outcomes(self, number: int, outcomes: Outcomes | None, final: bool) -> None:
+        keys = [self._link.keys.operation(number), self._link.keys.operations_in("uncounted")]
+        counts = "" if outcomes is None else json.dumps(outcomes)
+        await self._link.run("operation_note_outcomes", keys, [number, counts, "1" if final else ""])
+
+    async def list_uncounted(self, limit: int) -> list[Operation]:
+        numbers = await self._older(self._link.keys.operations_in("uncounted"), None, max(limit, 0))
+        return [one for one in await self._read(numbers) if one is not None and one.state != "preparing"]
 
     async def get(self, number: int) -> Operation:
         (found,) = await self._read([number])

@@ -9,6 +9,9 @@ ALTER TABLE operations ADD COLUMN begin_at REAL;
 ALTER TABLE operations ADD COLUMN when_release TEXT;
 -- What became of the jobs that it has retried, as the leader last counted: a JSON array; null: not counted yet.
 ALTER TABLE operations ADD COLUMN outcomes TEXT;
+-- 1: nothing more becomes known of them.
+ALTER TABLE operations ADD COLUMN counted INTEGER NOT NULL DEFAULT 1;
+CREATE INDEX operations_uncounted ON operations (number) WHERE counted = 0;
 
 -- Stacks of running jobs: asked for, and as their workers have answered. The last of each job, and the last of all.
 CREATE TABLE job_stacks (

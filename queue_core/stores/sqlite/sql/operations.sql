@@ -1,9 +1,9 @@
 -- name: create
 -- Write a new operation.
-INSERT INTO operations (verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate, stop_percent, signatures, state,
-                        created_at, updated_at)
-VALUES (:verb, :label, :user, :host, :why, :delay, :spread, :queue, :priority, :canary, :rate, :stop_percent, :signatures,
-        'preparing', :now, :now)
+INSERT INTO operations (verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate, stop_percent, first_failure,
+                        ramp, begin_at, when_release, counted, signatures, state, created_at, updated_at)
+VALUES (:verb, :label, :user, :host, :why, :delay, :spread, :queue, :priority, :canary, :rate, :stop_percent, :first_failure, :ramp,
+        :begin_at, :when_release, :counted, :signatures, 'preparing', :now, :now)
 RETURNING number
 
 -- name: sign
@@ -60,7 +60,8 @@ SELECT s.operation
 -- name: records
 -- Operations by their numbers, in the same order.
 SELECT o.number, verb, label, author_user, author_host, why, delay, spread, queue, priority, canary, rate, stop_percent, signatures, state, note,
-       total, done, processed, skipped, errored, barrier, created_at, updated_at, started_at, finished_at, next_at
+       total, done, processed, skipped, errored, barrier, created_at, updated_at, started_at, finished_at, next_at, first_failure, ramp,
+       begin_at, when_release, outcomes
   FROM json_each(?) i CROSS JOIN operations o ON o.number = i.value
  ORDER BY i.key
 
@@ -77,10 +78,10 @@ SELECT m.position, m.job_id, m.queue
 UPDATE operation_members SET changed = 1 WHERE operation = ?
 
 -- name: outcomes
--- Where the last members are now that an operation has changed; null = gone.
-SELECT j.state, count(*)
+-- Where the last members between two places are now that an operation has changed (null = gone), and how many of them have failed since.
+SELECT j.state, count(*), count(*) FILTER (WHERE j.retry_count > 0)
   FROM (SELECT job_id FROM operation_members INDEXED BY operation_members_changed
-         WHERE operation = ? AND changed = 1 ORDER BY position DESC LIMIT ?) m
+         WHERE operation = ? AND changed = 1 AND position > ? AND position <= ? ORDER BY position DESC LIMIT ?) m
   LEFT JOIN jobs j ON j.id = m.job_id
  GROUP BY j.state
 
@@ -90,4 +91,16 @@ SELECT operation
   FROM operation_members INDEXED BY operation_members_job
  WHERE job_id = ? AND changed = 1
  ORDER BY operation DESC
+ LIMIT ?
+
+-- name: note_outcomes
+-- Note what became of the members of an operation, and whether that is all that will be known.
+UPDATE operations SET outcomes = ?, counted = ? WHERE number = ? AND counted = 0
+
+-- name: uncounted
+-- Retries whose outcomes are not known for good, the newest first.
+SELECT number
+  FROM operations INDEXED BY operations_uncounted
+ WHERE counted = 0 AND state <> 'preparing'
+ ORDER BY number DESC
  LIMIT ?

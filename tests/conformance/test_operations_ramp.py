@@ -1,0 +1,226 @@
+"""Ramps, first failures, times and outcomes of operations, in every mode."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from queue_core import JobQueue
+from queue_core.errors import InvalidArgument, InvalidJob
+from queue_core.model.operation import Operation, Outcomes, Rollout
+from queue_core.model.retry import Retry
+from tests.conformance.test_jobs_operations import asked, dead_jobs, ended
+from tests.conformance.test_operations import dead, started
+from tests.conformance.working import PATIENCE, until, working
+from tests.conformance.world import World
+
+
+async def test_each_step_of_a_ramp_is_a_barrier(world: World) -> None:
+    ids = await dead(world, 8)
+    operation = await started(world, ids, rollout=Rollout(ramp=(1, 2, 3)))
+    number, seen = operation.number, []
+    while operation.state == "running":
+        step = await world.operations.step(number, 100)
+        assert (await world.operations.step(number, 100)).changed.ids == ()
+        seen.append((len(step.changed.ids), step.operation.stage.number, step.operation.awaiting_canary))
+        passes = [world.operations.pass_barrier(number, step.operation.barrier) for _ in range(3)]
+        assert sum(await asyncio.gather(*passes)) == (step.operation.state == "running"), "one of many executors"
+        operation = await world.operations.get(number)
+    assert seen == [(1, 1, True), (2, 2, True), (3, 3, True), (2, 4, False)]
+    assert (operation.state, operation.processed) == ("done", 8)
+
+
+async def test_a_ramp_of_more_than_all_ends_with_them(world: World) -> None:
+    operation = await started(world, await dead(world, 3), rollout=Rollout(ramp=(2, 1, 50)))
+    assert (operation.barrier, operation.stage.of) == (2, 1)
+    await world.operations.step(operation.number, 10)
+    assert await world.operations.pass_barrier(operation.number, 2)
+    assert (await world.operations.step(operation.number, 10)).operation.state == "done"
+
+
+async def test_it_waits_for_a_release_paused_or_not(world: World) -> None:
+    ids = await dead(world, 3)
+    operation = await started(world, ids, rollout=Rollout(canary=1, when_release="r125"))
+    number = operation.number
+    assert (operation.waits_for, operation.in_canary, operation.barrier) == ("r125", False, 0)
+    assert (await world.operations.step(number, 10)).changed.ids == ()
+    assert await world.operations.move(number, "paused")
+    assert (await world.operations.get(number)).waits_for == "r125"
+    assert not await world.operations.pass_barrier(number, 0)
+    assert await world.operations.move(number, "running")
+    assert await world.operations.pass_barrier(number, 0)
+    assert not await world.operations.pass_barrier(number, 0), "or an executor that is late ends its canary"
+    operation = (await world.operations.step(number, 10)).operation
+    assert (operation.waits_for, operation.awaiting_canary, operation.processed) == ("", True, 1)
+    assert await world.operations.move(number, "cancelled")
+    assert (await world.operations.get(number)).waits_for == ""
+
+
+async def test_it_begins_at_a_time(world: World) -> None:
+    at = datetime.fromtimestamp(await world.now() + 500, UTC)
+    operation = await started(world, await dead(world, 3), rollout=Rollout(begin_at=at))
+    step = await world.operations.step(operation.number, 10)
+    assert (step.changed.ids, step.operation.request.rollout.begin_at) == ((), at)
+    assert 300 < step.wait <= 500
+    await world.advance(501)
+    assert (await world.operations.step(operation.number, 10)).operation.state == "done"
+
+
+async def test_outcomes_know_who_has_failed_since(world: World) -> None:
+    ids = await dead(world, 5)
+    number = (await started(world, ids)).number
+    await world.operations.step(number, 10)
+    first, second, third = [await world.claim_job(job_id) for job_id in ids[:3]]
+    await world.settle(first, "retrying")
+    await world.settle(second, "retrying")
+    await world.settle(third, "dead")
+    await world.advance(100_000)
+    await world.store.promote(10)
+    await world.settle(await world.claim_job(ids[1]), "completed")
+    assert await world.operations.outcomes(number, 10) == Outcomes(5, 1, 1, 3, retrying=1, recovered=1)
+    assert await world.operations.outcomes(number, 10, 0, 1) == Outcomes(1, 0, 0, 1, retrying=1)
+    assert await world.operations.outcomes(number, 10, 1, 3) == Outcomes(2, 1, 1, 0, recovered=1)
+    assert await world.operations.outcomes(number, 1, 1, 3) == Outcomes(1, 0, 1, 0)
+    assert await world.operations.outcomes(number, 10, 5) == Outcomes(0, 0, 0, 0)
+
+
+async def test_outcomes_are_noted_until_they_are_final(world: World) -> None:
+    operations = world.operations
+    number = (await started(world, await dead(world, 2))).number
+    await started(world, await dead(world, 1), "delete")
+    assert [(one.number, one.outcomes) for one in await operations.list_uncounted(10)] == [(number, None)]
+    some, all_ = Outcomes(2, 1, 0, 1), Outcomes(2, 2, 0, 0)
+    await operations.note_outcomes(number, some, False)
+    assert (await operations.get(number)).outcomes == some
+    await operations.step(number, 10)
+    await operations.note_outcomes(number, all_, True)
+    assert await operations.list_uncounted(10) == []
+    await operations.note_outcomes(number, some, False)
+    await operations.note_outcomes(4711, some, False)
+    assert (await operations.list_operations(10))[-1].outcomes == all_
+
+
+async def counted(jobs: JobQueue, number: int) -> Operation:
+    """Wait until all outcomes of an operation are known and noted with it."""
+
+    async def known() -> bool:
+        one = await jobs.operations.get(number)
+        return one.outcomes is not None and one.outcomes.looked == one.total and not one.outcomes.unfinished
+
+    await until(known)
+    return await jobs.operations.get(number)
+
+
+async def test_workers_take_a_ramp_to_its_end(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 14)
+
+    @jobs.task
+    async def charge(n: int) -> int:
+        return n
+
+    pace = Rollout(ramp=(1, 3, 4), stop_percent=20.0)
+    number = (await jobs.operations.submit(asked(rollout=pace), ids)).number
+    async with working(jobs):
+        operation = await counted(jobs, number)
+    assert (operation.state, operation.processed, operation.outcomes) == ("done", 14, Outcomes(14, 14, 0, 0))
+
+
+async def test_a_step_whose_jobs_die_again_stops_a_ramp(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 9)
+
+    @jobs.task(retry=Retry(max_retries=0))
+    async def charge(n: int) -> None:
+        if n not in (0, 8):
+            raise OSError("still away")
+
+    async with working(jobs):
+        asking = asked(rollout=Rollout(ramp=(1, 4), stop_percent=20.0))
+        operation = await ended(jobs, await jobs.operations.submit(asking, ids))
+        assert (operation.state, operation.processed) == ("stopped", 5)
+        assert operation.note.endswith("jobs of step 2 of the ramp died again")
+        assert await jobs.operations.resume(operation.number)
+        operation = await counted(jobs, operation.number)
+    assert (operation.state, operation.outcomes) == ("done", Outcomes(9, 2, 7, 0))
+
+
+async def test_a_canary_may_count_first_failures(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 8)
+
+    @jobs.task(retry=Retry(max_retries=3, delay="10m"))
+    async def charge(n: int) -> None:
+        if n:
+            raise OSError("still away")
+
+    # An operator's retry keeps the retries that a job was enqueued with: none.
+    for job_id in ids:
+        await jobs.operations.change("delete", [job_id])
+    ids = [handle.id for handle in await jobs.enqueue_many("charge", [{"n": n} for n in range(8)], max_retries=3)]
+    for _ in ids:
+        claimed = await jobs.claim_next(types=["charge"], wait=PATIENCE)
+        assert claimed is not None
+        await claimed.fail(OSError("smtp is away"), retry=False)
+    async with working(jobs):
+        late = await jobs.operations.submit(asked(rollout=Rollout(canary=3, stop_percent=20.0)), ids[:4])
+        early = Rollout(canary=3, stop_percent=50.0, first_failure=True)
+        operation = await ended(jobs, await jobs.operations.submit(asked(rollout=early), ids[4:]))
+        assert (operation.state, operation.processed) == ("stopped", 3)
+        assert "of 3 canary jobs failed at their first attempt (limit 50%)" in operation.note
+
+        async def seen() -> bool:
+            found = (await jobs.operations.get(late.number)).outcomes
+            return found is not None and found.retrying >= 2
+
+        await until(seen)
+    operation = await jobs.operations.get(late.number)
+    assert operation.awaiting_canary, "at the end: its jobs have retries left"
+    assert operation.outcomes == Outcomes(3, 1, 0, 2, retrying=2)
+
+
+async def test_what_is_skipped_in_a_step_does_not_hold_up_a_ramp(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 6)
+    number = (await jobs.operations.submit(asked(rollout=Rollout(ramp=(2, 2), stop_percent=0.0)), ids)).number
+    await jobs.operations.change("retry", ids[:4])
+    operation = await jobs.operations.run(number)
+    assert (operation.state, operation.processed, operation.skipped) == ("done", 2, 4)
+
+
+async def test_executors_that_come_and_go_take_each_step_once(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 30)
+
+    @jobs.task
+    async def charge(n: int) -> int:
+        return n
+
+    number = (await jobs.operations.submit(asked(rollout=Rollout(ramp=(2, 3, 5))), ids)).number
+    barriers = set()
+    async with working(jobs):
+        while not (operation := await jobs.operations.get(number)).ended:
+            barriers.add(operation.barrier)
+            # Both begin with nothing in memory, as after a kill.
+            executors = [jobs.operations.executor(), jobs.operations.executor()]
+            await asyncio.gather(*(executor.run_once() for executor in executors))
+        operation = await counted(jobs, number)
+    assert barriers <= {2, 5, 10, 30}
+    assert operation.outcomes == Outcomes(30, 30, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"ramp": (1, 0)}, "a ramp is at most 10 whole numbers"),
+        ({"ramp": (1,) * 11}, "a ramp is at most 10 whole numbers"),
+        ({"ramp": (1, 10), "canary": 10}, "begins with a canary of its own"),
+        ({"first_failure": True, "stop_percent": 20.0}, "give both"),
+        ({"first_failure": True, "canary": 10}, "give both"),
+        ({"begin_at": datetime(2026, 2, 25) + timedelta(hours=3)}, "time zone"),
+        ({"when_release": ""}, "the release"),
+    ],
+)
+async def test_what_cannot_be_is_refused(jobs: JobQueue, wrong: dict[str, Any], why: str) -> None:
+    if jobs.store.name != "memory":
+        pytest.skip("no store is asked")
+    with pytest.raises((InvalidArgument, InvalidJob), match=why):
+        await jobs.operations.submit(asked(rollout=Rollout(**wrong)), [])
