@@ -114,7 +114,7 @@ class LiveDisplay(Drawing):
             LinesBlock([head, _totals(one)]),
             *problem,
             TableBlock("Queues", QUEUE_COLUMNS, one.queues, "no queues"),
-            TableBlock("Dead jobs by error", signature_columns("15m"), one.signatures, "no dead jobs"),
+            TableBlock("Dead jobs by error", signature_columns("15m", trend=True), one.signatures, "no dead jobs"),
             TableBlock("Running", JOB_COLUMNS, one.running, "no job is running"),
         ]
 

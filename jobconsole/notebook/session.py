@@ -232,7 +232,7 @@ class NotebookConsole(Drawing):
         """
         groups = self.connection.run(self._groups(where, limit))
         # The console shortens a signature to fit; here it is copied into the next call.
-        columns = (*signature_columns("15m"), _SIGNATURE)
+        columns = (*signature_columns("15m", trend=True), _SIGNATURE)
         table = TableBlock("", columns, [*map(clean_signature, groups)], "no dead jobs")
         return Listing(groups, table, datetime.now(UTC))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
@@ -13,8 +13,9 @@ from jobconsole.core.latency import TypeLine
 from jobconsole.core.rows import JobLine, QueueLine, attempts_of
 from jobconsole.core.running import FREE, RunningJob
 from jobconsole.format import humanize
+from jobconsole.format.cuts import cut_apart
 from jobconsole.format.glyphs import Glyphs, spark
-from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Spans, labelled
+from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Spans, fit, labelled
 from jobconsole.present.facts import Fact, queue_state
 from queue_core.model.report import SignatureInfo, WorkerInfo
 from queue_core.model.states import Status
@@ -35,6 +36,8 @@ def fact_line(facts: Iterable[Fact], context: RenderContext) -> Line:
 
 GAP = 2
 """Blank cells between two columns."""
+TREND = 6
+"""Slices of a trend."""
 BAR = 12
 """Cells of a progress bar."""
 DEPTH = 12
@@ -43,8 +46,6 @@ DECADE = 2.4
 """Cells for each factor of ten."""
 HOUR = 8
 """Cells of the depth over the last hour."""
-TREND = 6
-"""Slices of a trend."""
 OUTCOMES = {
     "completed": (Status.COMPLETED, "completed"),
     "retrying": (Status.RETRYING, "retrying"),
@@ -76,20 +77,31 @@ class Column(Generic[T]):
     right: bool = False
     # takes what the others leave
     flex: bool = False
-    # columns with higher numbers go first when there is little room; 0 always stays
+    # columns with higher numbers go first when there is little room; 1 only where a flexible one would have less than
+    # half of its width otherwise; 0 always stays
     need: int = 0
+    # how contents that are too long are cut, to so many cells and with this ellipsis; None: at their end
+    cut: Callable[[T, Spans, int, str], Spans] | None = None
+
+    def drawn(self, row: T, context: RenderContext, width: int) -> Spans:
+        """Return the cell of a row in exactly `width` cells."""
+        spans = self.value(row, context)
+        if self.cut is not None:
+            return self.cut(row, spans, width, context.glyphs.ellipsis)
+        return fit(spans, width, self.right, ellipsis=context.glyphs.ellipsis)
 
 
 def fit_columns(columns: Sequence[Column[T]], width: int) -> list[tuple[Column[T], int]]:
-    """Return the columns that fit into so many cells, with their widths."""
+    """Return the columns that fit into so many cells, with their widths; a flexible one shrinks when none can go."""
     kept = list(columns)
+    slack = sum(column.width // 2 for column in kept if column.flex)
     while len(kept) > 1 and _taken(kept) > width:
         drop = max(kept, key=lambda column: column.need)
-        if drop.need == 0:
+        if drop.need == 0 or (drop.need == 1 and _taken(kept) - slack <= width):
             break
         kept.remove(drop)
-    spare = max(0, width - _taken(kept))
-    return [(column, column.width + spare if column.flex else column.width) for column in kept]
+    spare = width - _taken(kept)
+    return [(column, max(0, column.width + spare) if column.flex else column.width) for column in kept]
 
 
 def _taken(columns: Sequence[Column[T]]) -> int:
@@ -125,29 +137,47 @@ def _types(info: SignatureInfo, context: RenderContext) -> Spans:
     return (first,) if len(info.types) == 1 else (first, (f" +{len(info.types) - 1}", "faint"))
 
 
-def _title(info: SignatureInfo, context: RenderContext) -> Spans:
+def _title(info: SignatureInfo, usual: str) -> Spans:
     name, colon, rest = info.title.partition(": ")
-    return ((name, "strong"), (colon + rest, "text"))
+    title = ((name, "strong"), (colon + rest, "text"))
+    other = info.types[0][0] if usual and info.types and info.types[0][0] != usual else ""
+    return ((f"{other} ", "accent"), *title) if other else title
 
 
 def _grown(info: SignatureInfo, context: RenderContext) -> Spans:
     return ((f"+{humanize.short(info.grown)}", "warn"),) if info.grown else (("0", "faint"),)
 
 
-def _trend(info: SignatureInfo, context: RenderContext) -> Spans:
+def trend_of(info: SignatureInfo, glyphs: Glyphs) -> Spans:
+    """Return the deaths of a group over the window as one line of bars."""
     # Without the highest bar, which would touch the line above.
-    return ((spark(info.trend, TREND, context.glyphs.levels[:-1]), "accent"),)
+    return ((spark(info.trend, TREND, glyphs.levels[:-1]), "accent"),)
 
 
-def signature_columns(window: str) -> tuple[Column[SignatureInfo], ...]:
-    """Return the columns of error signatures; `window` is the time over which growth is counted, such as 15m."""
+def signature_columns(
+    window: str, usual: str = "", same: Mapping[str, int] | None = None, trend: bool = False
+) -> tuple[Column[SignatureInfo], ...]:
+    """Return the columns of error signatures; `window` is the time over which growth is counted, such as 15m.
+
+    `usual`: the type that nearly all are of; then only other ones are shown, before the title. `same`: how many
+    characters each title shares with another one. `trend`: whether deaths over the window are drawn.
+    """
+
+    def cut(info: SignatureInfo, spans: Spans, width: int, ellipsis: str) -> Spans:
+        before = sum(len(text) for text, _ in spans) - len(info.title)
+        return cut_apart(spans, width, before + (same or {}).get(info.title, 0), ellipsis)
+
+    bars: tuple[Column[SignatureInfo], ...] = ()
+    if trend:
+        bars = (Column("TREND", TREND, lambda info, context: trend_of(info, context.glyphs), need=4),)
+    kind = () if usual else (Column("TYPE", 13, _types, need=3),)
     return (
         Column("COUNT", 6, lambda info, context: number(info.count, tone="strong"), right=True),
         Column(window, 6, _grown, right=True),
-        Column("TREND", TREND, _trend, need=4),
+        *bars,
         Column("LAST", 4, lambda info, context: _age(info.last_seen, context), right=True, need=2),
-        Column("TYPE", 13, _types, need=3),
-        Column("ERROR SIGNATURE", 20, _title, flex=True),
+        *kind,
+        Column("ERROR SIGNATURE", 30, lambda info, context: _title(info, usual), flex=True, cut=cut),
     )
 
 
@@ -191,7 +221,7 @@ DEAD_JOBS: tuple[Column[JobLine], ...] = (
 JOBS: tuple[Column[JobLine], ...] = (
     Column("STATUS", 11, lambda job, context: state(job.status, context)),
     Column("AGE", 4, lambda job, context: _age(job.updated_at, context), right=True),
-    Column("TYPE", 16, lambda job, context: ((job.type, "text"),)),
+    Column("TYPE", 16, lambda job, context: ((job.type, "text"),), need=1),
     Column("QUEUE", 10, _queue, need=2),
     Column("PRI", 4, lambda job, context: ((str(job.priority), "muted"),), right=True, need=4),
     Column("TRY", 5, _tries, right=True, need=3),
@@ -224,7 +254,7 @@ def _tone(job: RunningJob, tone: str) -> str:
 RUNNING_JOBS: tuple[Column[RunningJob], ...] = (
     Column("TYPE", 16, lambda job, context: ((job.type, _tone(job, "strong")),)),
     Column("PROGRESS", BAR + 5, _progress),
-    Column("TIME", 5, _ran, right=True),
+    Column("TIME", 5, _ran, right=True, need=1),
     Column("QUEUE", 10, lambda job, context: ((job.queue, _tone(job, "muted")),), need=2),
     Column("MESSAGE", 16, lambda job, context: ((job.message, _tone(job, "text")),), flex=True),
     Column("WORKER", 16, lambda job, context: ((job.worker, _tone(job, "faint")),), need=3),
@@ -274,14 +304,14 @@ QUEUES_SMALL: tuple[Column[QueueLine], ...] = (_NAME, *_BANDS)
 QUEUES: tuple[Column[QueueLine], ...] = (
     Column("QUEUE", 14, _queue_name, flex=True),
     *_BANDS,
-    Column("DEPTH", DEPTH, _depth, need=4),
-    Column("SCHED", 5, lambda queue, context: number(queue.scheduled, 5), right=True, need=3),
-    Column("RETRY", 5, lambda queue, context: number(queue.retrying, 5, "warn"), right=True, need=2),
-    Column("RUN", 5, lambda queue, context: number(queue.running, 5, "accent"), right=True),
+    Column("DEPTH", DEPTH, _depth, need=6),
+    Column("SCHED", 5, lambda queue, context: number(queue.scheduled, 5), right=True, need=5),
+    Column("RETRY", 5, lambda queue, context: number(queue.retrying, 5, "warn"), right=True, need=4),
+    Column("RUN", 5, lambda queue, context: number(queue.running, 5, "accent"), right=True, need=2),
     Column("DEAD", 6, lambda queue, context: number(queue.dead, 6, "bad"), right=True),
-    Column("OLDEST", 6, _oldest, right=True, need=1),
-    Column("DONE", 7, _rate, right=True, need=6),
-    Column("1H", HOUR, _hour, need=5),
+    Column("OLDEST", 6, _oldest, right=True, need=3),
+    Column("DONE", 7, _rate, right=True, need=8),
+    Column("1H", HOUR, _hour, need=7),
 )
 
 
@@ -301,7 +331,7 @@ def _event_id(line: EventLine, context: RenderContext) -> Spans:
 
 
 EVENTS: tuple[Column[EventLine], ...] = (
-    Column("TIME", 12, _event_time),
+    Column("TIME", 12, _event_time, need=1),
     Column("EVENT", 11, _happened),
     Column("TYPE", 16, lambda line, context: ((line.type, "text"),)),
     Column("QUEUE", 10, lambda line, context: ((line.queue, "muted"),), need=2),
@@ -321,11 +351,11 @@ def _ratio(line: TypeLine, context: RenderContext) -> Spans:
 
 TYPES: tuple[Column[TypeLine], ...] = (
     Column("TYPE", 14, lambda line, context: ((line.type, "strong"),), flex=True),
-    Column("ENDED", 6, lambda line, context: number(line.ended), right=True, need=1),
+    Column("ENDED", 6, lambda line, context: number(line.ended), right=True, need=3),
     Column("FAIL", 6, _ratio, right=True),
-    Column("P50", 6, lambda line, context: _took(line.p50, context), right=True),
+    Column("P50", 6, lambda line, context: _took(line.p50, context), right=True, need=1),
     Column("P95", 6, lambda line, context: _took(line.p95, context), right=True),
-    Column("P99", 6, lambda line, context: _took(line.p99, context), right=True),
+    Column("P99", 6, lambda line, context: _took(line.p99, context), right=True, need=2),
 )
 
 

@@ -12,7 +12,7 @@ from jobconsole.core.rows import NAME, retried_before
 from jobconsole.format import humanize
 from jobconsole.format.humanize import moment_of, plural, size
 from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Span, wrap
-from jobconsole.present.columns import fact_line, fact_lines
+from jobconsole.present.columns import fact_line, fact_lines, trend_of
 from jobconsole.present.facts import Fact, Facts, but, of_group, of_job, only
 from jobconsole.present.history import diff_lines, peek_lines, timeline_lines, traceback_lines
 from queue_core.model.job import LINE_BYTES, Attempt, Job, LogEntry
@@ -56,7 +56,8 @@ def signature_lines(info: SignatureInfo, context: RenderContext, width: int, not
     """Return what a group of dead jobs has in common, what was tried, and how to repair it where that is known."""
     title: list[Line] = [((part, "bad"),) for part in wrap(info.title, width)]
     facts = but(of_group(info, word(notes.window) if notes.window else ""), "error")
-    return [*title, *fact_lines((*facts, *notes.facts), context, width)]
+    trend = Fact("trend", "".join(text for text, _ in trend_of(info, context.glyphs)) if info.grown else None, "accent")
+    return [*title, *fact_lines((*facts, trend, *notes.facts), context, width)]
 
 
 def group_brief(info: SignatureInfo, notes: GroupNotes, context: RenderContext) -> Line:

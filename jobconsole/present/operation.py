@@ -68,16 +68,16 @@ def _counted(value: int, line: OperationLine, tone: str, width: int = 6) -> Span
 
 OPERATIONS: tuple[Column[OperationLine], ...] = (
     Column("#", 4, lambda line, context: ((str(line.number), "strong"),), right=True),
-    Column("WHEN", 4, _when, right=True),
-    Column("WHO", 7, lambda line, context: ((line.user, "text"),), need=1),
+    Column("WHEN", 4, _when, right=True, need=2),
+    Column("WHO", 7, lambda line, context: ((line.user, "text"),), need=4),
     Column("VERB", 7, lambda line, context: ((line.verb, "strong"),)),
     Column("STATE", 11, lambda line, context: state_spans(line.operation.state, context)),
-    Column("PROGRESS", SMALL_BAR + 1, _progress_cell, need=3),
-    Column("DONE", 6, lambda line, context: _counted(line.operation.processed, line, "text"), right=True),
-    Column("SKIP", 5, lambda line, context: _counted(line.operation.skipped, line, "warn", 5), right=True, need=5),
-    Column("ERR", 5, lambda line, context: _counted(line.operation.errored, line, "bad", 5), right=True, need=6),
-    Column("RATE", 7, lambda line, context: speed(line), right=True, need=4),
-    Column("ETA", 5, lambda line, context: left(line), right=True, need=7),
+    Column("PROGRESS", SMALL_BAR + 1, _progress_cell, need=5),
+    Column("DONE", 6, lambda line, context: _counted(line.operation.processed, line, "text"), right=True, need=3),
+    Column("SKIP", 5, lambda line, context: _counted(line.operation.skipped, line, "warn", 5), right=True, need=7),
+    Column("ERR", 5, lambda line, context: _counted(line.operation.errored, line, "bad", 5), right=True, need=8),
+    Column("RATE", 7, lambda line, context: speed(line), right=True, need=6),
+    Column("ETA", 5, lambda line, context: left(line), right=True, need=9),
     Column("TARGET", 12, lambda line, context: ((line.label, "text"), (_reason(line), "muted")), flex=True),
 )
 
@@ -88,10 +88,10 @@ def _reason(line: OperationLine) -> str:
 
 MEMBERS: tuple[Column[JobLine], ...] = (
     Column("STATUS", 11, lambda job, context: state(job.status, context)),
-    Column("AGE", 4, lambda job, context: ((humanize.age(_age(job, context)), "muted"),), right=True),
-    Column("TYPE", 14, lambda job, context: ((job.type, "text"),)),
+    Column("AGE", 4, lambda job, context: ((humanize.age(_age(job, context)), "muted"),), right=True, need=1),
+    Column("TYPE", 14, lambda job, context: ((job.type, "text"),), need=1),
     Column("ERROR", 12, lambda job, context: ((job.error, "muted"),), flex=True),
-    Column("ID", 13, lambda job, context: ((f"{job.id[:8]}{context.glyphs.ellipsis}{job.id[-4:]}", "faint"),), need=1),
+    Column("ID", 13, lambda job, context: ((f"{job.id[:8]}{context.glyphs.ellipsis}{job.id[-4:]}", "faint"),), need=3),
 )
 
 

@@ -48,11 +48,11 @@ SCHEDULES: tuple[Column[ScheduleLine], ...] = (
     Column("SCHEDULE", 16, lambda line, context: ((line.label, "strong"),), flex=True),
     Column("STATE", 8, lambda line, context: state_spans(line.state(context.now), context)),
     Column("NEXT", 7, _next, right=True),
-    Column("LAST", 5, _last_cell, right=True, need=1),
-    Column("CRON", 14, lambda line, context: ((line.cron, "accent"),)),
-    Column("ZONE", 16, lambda line, context: ((line.zone, "muted"),), need=4),
-    Column("TYPE", 14, lambda line, context: ((line.type, "text"),), need=2),
-    Column("QUEUE", 10, lambda line, context: ((line.queue, "muted"),), need=3),
+    Column("LAST", 5, _last_cell, right=True, need=3),
+    Column("CRON", 14, lambda line, context: ((line.cron, "accent"),), need=2),
+    Column("ZONE", 16, lambda line, context: ((line.zone, "muted"),), need=6),
+    Column("TYPE", 14, lambda line, context: ((line.type, "text"),), need=4),
+    Column("QUEUE", 10, lambda line, context: ((line.queue, "muted"),), need=5),
 )
 
 

@@ -210,7 +210,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
     def refusal_shown(self, action: str) -> str | None:
         """The same for the key bar, which leaves out what never makes sense in the pane with the focus."""
-        if self.view is None or self.view.never(action):
+        if self.view is None or self.view.never(action) or (BY_ID[action].changes and self.view.cramped):
             return None
         return None if action == "back" and not self.view.can_go_back() else self.refusal_of(action)
 

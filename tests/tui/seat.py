@@ -22,7 +22,7 @@ from jobconsole.tui.widgets.table import Table
 
 PATIENCE = 40.0
 """Seconds after which something did not come; machines are slow."""
-NARROW, WIDE, TINY = (80, 24), (200, 50), (60, 20)
+NARROW, WIDE, COMPACT, LOW, TINY = (80, 24), (200, 50), (60, 20), (40, 10), (39, 9)
 
 
 class Seat:

@@ -6,7 +6,7 @@ import pytest
 
 from jobconsole.tui.base.themes import DAY
 from tests.tui.golden import assert_golden
-from tests.tui.seat import NARROW, TINY, WIDE, seated
+from tests.tui.seat import COMPACT, LOW, NARROW, TINY, WIDE, seated
 from tests.tui.still import show, still_app
 
 MEDIUM = (120, 36)
@@ -175,6 +175,12 @@ async def test_full_screen() -> None:
 async def test_too_small() -> None:
     """One sentence, and no key that could do harm."""
     await pictured("small", TINY)
+
+
+@pytest.mark.parametrize("size", [COMPACT, LOW], ids=["60x20", "40x10"])
+async def test_a_list_where_there_is_little_room(size: tuple[int, int]) -> None:
+    """The signatures with their count and growth; what is under the cursor where there are lines for it."""
+    await pictured("triage", size)
 
 
 async def test_light() -> None:

@@ -104,7 +104,7 @@ async def test_too_small_on_every_view(sit: Sit, jobs: JobQueue, world: World, b
             await seat.press(key)
             await seat.until(title)
             await seat.pilot.resize_terminal(*TINY)
-            await seat.until("60 x 20; needs 72 x 20")
+            await seat.until("39×9; needs 40×10")
             await seat.press("R", "P", "T", "D", "j", "enter")
             assert isinstance(seat.app.screen, View)
             assert title not in seat.text()

@@ -242,10 +242,12 @@ async def test_resync_reads_at_once(sit: Sit, world: World, buried: Buried) -> N
 
 
 @SIZES
-async def test_tab_goes_through_the_panes(sit: Sit, buried: Buried, size: tuple[int, int]) -> None:
+async def test_tab_goes_through_the_panes(sit: Sit, world: World, buried: Buried, size: tuple[int, int]) -> None:
+    await world.running(type="send_email", queue="mail")
     async with sit(size) as seat:
         await seat.ready()
         await seat.until("TimeoutError")
+        await seat.until(lambda: seat.table("running").reachable)
         shown = [pane.id for pane in seat.view.shown()]
         assert shown[0] == "signatures"
         assert set(shown) >= ({"signatures", "running"} if size == NARROW else {"jobs", "detail", "queues"})
@@ -308,7 +310,7 @@ async def test_read_only_changes_nothing_and_says_why(sit: Sit, jobs: JobQueue, 
 async def test_a_window_that_is_too_small_says_so_and_keys_wait(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
     async with sit(TINY) as seat:
         await seat.until("This window is too small")
-        assert "60 x 20; needs 72 x 20" in seat.text()
+        assert "39×9; needs 40×10" in seat.text()
         await seat.press("R", "enter")
         assert (await jobs.inspector.get(buried["send_email"][0])).status is Status.DEAD
         await seat.pilot.resize_terminal(*NARROW)

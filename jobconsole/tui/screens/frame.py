@@ -18,16 +18,19 @@ from jobconsole.tui.widgets.header import Header
 from jobconsole.tui.widgets.pane import LineWidget, Pane, TooSmall
 from jobconsole.tui.widgets.table import Table
 
-LEAST = (72, 20)
+LEAST = (40, 10)
 """Columns and lines that a view needs."""
+ROOMY = (72, 20)
+"""Columns and lines from which a view shows more than a list and what is under its cursor."""
+SHEETS = 18
+"""Lines from which there is room for a sheet."""
+MEDIUM, TALL = 150, 32
+"""Columns from which a screen is wide, lines from which it is tall."""
 
 
 class ViewFrame(Screen[None], inherit_bindings=False):
     """A screen of panes. They belong to stages: narrow screens show one stage at a time, wide ones all of them."""
 
-    # Textual declares these without ClassVar
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW, "-medium"), (150, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (32, "-tall")]  # noqa: RUF012
     AUTO_FOCUS = ""
 
     # pane id -> its stage
@@ -47,12 +50,24 @@ class ViewFrame(Screen[None], inherit_bindings=False):
     @property
     def narrow(self) -> bool:
         """Whether there is one pane at a time."""
-        return self.size.width < NARROW
+        return self.size.width < NARROW or self.compact
+
+    @property
+    def compact(self) -> bool:
+        """Whether there is room for a list and little else."""
+        return self.size.width < ROOMY[0] or self.size.height < ROOMY[1]
 
     @property
     def small(self) -> bool:
         """Whether there is too little room for anything."""
         return self.size.width < LEAST[0] or self.size.height < LEAST[1]
+
+    @property
+    def cramped(self) -> str:
+        """Why nothing can be changed on a screen of this size; "" when it can."""
+        if self.size.height >= SHEETS:
+            return ""
+        return f"needs {SHEETS} lines; there are {self.size.height}"
 
     def panes(self) -> ComposeResult:
         """Yield the panes, in the order of the Tab key."""
@@ -118,8 +133,19 @@ class ViewFrame(Screen[None], inherit_bindings=False):
             widget.repaint_all()
 
     def on_resize(self, event: events.Resize) -> None:
+        width, height = event.size
+        sizes = {
+            "-narrow": self.narrow,
+            "-medium": not self.narrow and width < MEDIUM,
+            "-wide": not self.narrow and width >= MEDIUM,
+            "-short": height < TALL,
+            "-tall": height >= TALL,
+            "-compact": self.compact,
+            "-low": height < SHEETS,
+        }
+        self.update_classes(sizes, animate=False)
         for pane in self.query(Pane):
-            pane.set_class(event.size.width < NARROW, "-open")
+            pane.set_class(self.narrow, "-open")
         self.query_one(TooSmall).display = self.small
         self.call_after_refresh(self.keep_focus)
 

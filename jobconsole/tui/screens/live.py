@@ -19,14 +19,14 @@ from jobconsole.tui.widgets.table import Table
 HOUR_SECONDS = 3600
 """What the chart of throughput is drawn over."""
 LISTS = ("running", "types", "workers")
-"""Lists of which small screens show one, by their ids."""
+"""Lists of which small screens show one, by their ids; the smallest one turns to the queues, too."""
 
 
 class LiveView(View):
     """What happens now."""
 
     # which of the lists a small screen shows
-    which = 0
+    which = LISTS[0]
 
     PLACE = "live"
     ROWS = (JobActions, QueueActions, WorkerActions)
@@ -86,10 +86,12 @@ class LiveView(View):
         if self.stage == "detail":
             self.query_one(Detail).turn(step)
             return
-        self.remove_class(f"-list-{LISTS[self.which]}")
-        self.which = (self.which + step) % len(LISTS)
-        self.add_class(f"-list-{LISTS[self.which]}")
-        self.call_after_refresh(self.query_one(f"#{LISTS[self.which]}", Table).focus)
+        lists = (*LISTS, "queues") if self.has_class("-low") else LISTS
+        at = lists.index(self.which) if self.which in lists else 0
+        self.remove_class(f"-list-{self.which}")
+        self.which = lists[(at + step) % len(lists)]
+        self.add_class(f"-list-{self.which}")
+        self.call_after_refresh(self.query_one(f"#{self.which}", Table).focus)
 
     def show_detail(self) -> None:
         """Show the running job under the cursor."""

@@ -105,8 +105,10 @@ class TriageView(View):
         self._retrying = states
 
     def flush(self) -> None:
-        """Running jobs follow the events."""
-        self.query_one(RunningTable).flush()
+        """Running jobs follow the events; while there are none, the signatures have their lines."""
+        running = self.query_one(RunningTable)
+        running.flush()
+        self.set_class(running.idle, "-idle")
 
     def filtered(self, where: Filter, text: str) -> None:
         """Narrow the signatures, and with them the jobs."""

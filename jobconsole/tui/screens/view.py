@@ -26,6 +26,8 @@ from queue_core.model.filters import Filter, render
 from queue_core.model.operation import VERBS
 
 NOT_IN_TRASH = "only jobs in the trash can be brought back: 3 shows all jobs, its tab trash the deleted ones"
+SHEETLESS = frozenset({"undo", "pause", "quiet"})
+"""Changes that need no room for a sheet."""
 DETAIL_ACTIONS = frozenset({"frames", "next_tab", "previous_tab", "next_match", "previous_match"})
 
 
@@ -79,6 +81,8 @@ class View(ViewFrame):
         if owner is None or action in self.missing():
             return None
         reason = refusal(BY_ID[action], self.console.availability(self.small))
+        if not reason and BY_ID[action].changes and action not in SHEETLESS:
+            reason = self.cramped
         pane = self.pane
         reason = reason or self.never(action) or (pane.refuses(action) if pane is not None else "")
         if not reason and action in {"open", "full"} and isinstance(pane, Table) and pane.selection.row is None:

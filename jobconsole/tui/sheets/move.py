@@ -22,6 +22,8 @@ from queue_core.model.rules import parse_priority
 
 WIDTH = 70
 """Cells of the text, as the style sheet has it."""
+ROOMY = 22
+"""Lines from which there are blank ones around the fields."""
 FACTS = 2
 """Facts about the jobs that are shown, a line each."""
 
@@ -56,6 +58,7 @@ class MoveSheet(PlanSheet):
             yield from self.buttons(go=self.words.button)
 
     def on_mount(self) -> None:
+        self.set_class(self.app.size.height < ROOMY, "-tight")
         self.query_one("#move").border_title = self.words.title
         self.query_one("#move-jobs").styles.height = len(self._jobs(WIDTH, 0))
         self._queue.focus()

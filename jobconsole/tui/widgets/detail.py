@@ -14,7 +14,7 @@ from jobconsole.actions.plan import ACTS_ON, NOT_CANCELLED, Choice, Target, one_
 from jobconsole.core.history import pairs
 from jobconsole.format.humanize import moment_of
 from jobconsole.format.spans import Line, Spans
-from jobconsole.present.columns import state
+from jobconsole.present.columns import state, trend_of
 from jobconsole.present.job import (
     DIFF,
     LOGS,
@@ -186,13 +186,16 @@ class Detail(ScrollPane):
                 needs,
                 tab_lines(self._loaded, state, self.console.render_context(), width),
             )
+        if self.screen.has_class("-low"):
+            # Of a few lines the first show what went wrong.
+            return [*self._tab_drawn, ((rule, "line"),), *lines]
         return [*lines, ((rule, "line"),), *self._tab_drawn]
 
     def _glance_note(self) -> Spans:
         group, context = self.subject.group, self.console.render_context()
         if group is not None:
             first, last = moment_of(group.first_seen, context.now), moment_of(group.last_seen, context.now)
-            return ((f"first {first}  last {last}", "muted"),)
+            return (*trend_of(group, context.glyphs), (f"  first {first}  last {last}", "muted"))
         return state(self._loaded.job.status, context) if self._loaded else ()
 
     def _glance(self, width: int, height: int) -> list[Line]:

@@ -9,7 +9,7 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input
 
-from jobconsole.format.spans import Line, Span
+from jobconsole.format.spans import Line, Span, wrap
 from jobconsole.tui.widgets.pane import LineWidget
 from queue_core.errors import FilterError
 from queue_core.model.filters import Filter, parse
@@ -18,8 +18,14 @@ PAUSE_SECONDS = 0.15
 """How long the keys must rest before the list is read again."""
 
 
+HIGHEST = 3
+"""Lines of a sentence below what is written."""
+INDENT = 3
+"""Cells before them: they begin where the text does."""
+
+
 class _Words(LineWidget):
-    """A few words beside the input, or a sentence below it."""
+    """A few words beside the input, or a sentence below it, which is never cut while there are lines."""
 
     def __init__(self, words: Span, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -27,7 +33,8 @@ class _Words(LineWidget):
 
     def lines(self, width: int, height: int) -> list[Line]:
         """The words."""
-        return [(self._words,)]
+        text, tone = self._words
+        return [((part, tone),) for part in wrap(text, width)] if width else []
 
     def put(self, words: Span) -> None:
         """Show other words."""
@@ -72,6 +79,7 @@ class FilterLine(Horizontal):
         self.screen.add_class("-filtering")
         self.add_class("-on")
         self.remove_class("-wrong")
+        self._show_lines(0)
         self.query_one(Input).focus()
         self._words(("Enter keeps, Esc clears", "muted"))
 
@@ -123,14 +131,22 @@ class FilterLine(Horizontal):
             where = parse(text)
         except FilterError as error:
             self.add_class("-wrong")
+            self._show_lines(len(wrap(error.reason, self.screen.size.width - INDENT)))
             self._words((error.reason, "warn"))
             return False
         self.remove_class("-wrong")
+        self._show_lines(0)
         self._words(("Enter keeps, Esc clears", "muted"))
         if text.strip() != self.text:
             self.text, self.where = text.strip(), where
             self.post_message(self.Changed(where, self.text))
         return True
+
+    def _show_lines(self, below: int) -> None:
+        """Have room for so many lines below what is written."""
+        below = min(below, HIGHEST)
+        self.styles.height = 1 + below
+        self.query_one("#filter-words", _Words).styles.height = max(1, below)
 
     def _words(self, words: Span) -> None:
         self.query_one("#filter-words", _Words).put(words)

@@ -14,6 +14,8 @@ from jobconsole.tui.base.bindings import ACTIONS, Action
 from jobconsole.tui.widgets.pane import LineWidget
 from queue_core.model.text import safe
 
+LEAST_OFF = 72
+"""Columns from which keys that are off for the moment are shown, too."""
 SHOWN = sorted((action for action in ACTIONS if action.place), key=lambda action: action.place)
 
 
@@ -27,6 +29,8 @@ class KeyBar(LineWidget):
     def lines(self, width: int, height: int) -> list[Line]:
         """Draw the line and note where each key is, for the mouse."""
         wanted = [(action, reason) for action in SHOWN if (reason := self.console.refusal_shown(action.id)) is not None]
+        if width < LEAST_OFF:
+            wanted = [(action, reason) for action, reason in wanted if not reason]
         always = [pair for pair in wanted if pair[0].id in {"help", "quit"}]
         room = width - sum(_size(action) for action, _ in always) - 1
         chosen = []

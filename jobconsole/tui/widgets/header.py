@@ -20,6 +20,10 @@ from queue_core.model.text import safe
 TABS = tuple(BY_ID[view.action] for view in VIEWS)
 """The actions that lead to the views, by their digits."""
 
+LEAST_TABS = 72
+"""Columns from which all views are named by their digits at least; below, only the one that is shown."""
+URGENT = ("DEAD", "RUN", "RETRY", "OLDEST")
+"""The numbers that come first where there is room for few."""
 ROOMY = 100
 """Columns from which servers and clock are shown in full."""
 OLD_SECONDS = 12.0
@@ -69,18 +73,23 @@ class Header(LineWidget):
 
     def _least_tabs(self) -> int:
         """Cells of the tabs when only the view that is shown has a name."""
-        return sum(width_of(_tab(view, view.label if view.id == self.console.place else "", False)) for view in TABS)
+        place = self.console.place
+        return sum(width_of(_tab(view, view.label if view.id == place else "", False)) for view in self._tabs())
+
+    def _tabs(self) -> tuple[Action, ...]:
+        """The views that have a tab."""
+        return tuple(view for view in TABS if self.size.width >= LEAST_TABS or view.id == self.console.place)
 
     def _labels(self, width: int) -> list[tuple[Action, str]]:
         """Return the views with the labels of their keys: names as far as there is room, that of this view always."""
-        room = width - width_of(self._where(width)) - width_of(self._state(width)) - 3 * len(TABS)
+        room = width - width_of(self._where(width)) - width_of(self._state(width)) - 3 * len(self._tabs())
         named: set[str] = set()
-        for view in sorted(TABS, key=lambda view: (view.id != self.console.place, view.key)):
+        for view in sorted(self._tabs(), key=lambda view: (view.id != self.console.place, view.key)):
             room -= len(view.label) + 1
             if room < 0 and named:
                 break
             named.add(view.id)
-        return [(view, view.label if view.id in named else "") for view in TABS]
+        return [(view, view.label if view.id in named else "") for view in self._tabs()]
 
     def _state(self, width: int) -> Spans:
         """Return servers, whether the picture is up to date, the clock; what is in order is dropped first for room."""
@@ -166,6 +175,8 @@ class Header(LineWidget):
         if snapshot is None:
             return fit(((" reading ...", "muted"),), width)
         tiles = self._tiles(snapshot)
+        if width < LEAST_TABS:
+            tiles.sort(key=lambda tile: URGENT.index(tile[0]) if tile[0] in URGENT else len(URGENT))
         gap = 2 if width >= ROOMY else 1
         while len(tiles) > 1 and sum(size + gap for *_, size in tiles) > width - 1:
             tiles.pop()

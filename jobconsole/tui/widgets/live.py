@@ -106,6 +106,8 @@ SPARK = 16
 """Cells of the throughput beside the title."""
 
 
+IDLE_SECONDS = 10.0
+"""How long the list of running jobs keeps its place after the last of them: panes do not jump up and down."""
 NOT_RUNNING = {verb: WORDS[verb].past for verb in NOT_ON_RUNNING} | {"edit": IMMEDIATE["job", "edit"].past}
 """What cannot be done with running jobs, with its past tense."""
 
@@ -117,12 +119,39 @@ class RunningTable(Table[RunningJob]):
         action: f"a running job cannot be {past}; X cancels it" for action, past in NOT_RUNNING.items()
     }
 
-    empty = "no long-running jobs"
     cursor_always = False
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(RUNNING_JOBS, TableCursor(lambda job: job.id), id=id)
         self._stable_rows = StableRows()
+        self._busy_at: float | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether no job has had a line for a while, and the focus is elsewhere: the pane takes one line then."""
+        if self.has_focus or self.selection.rows:
+            return False
+        return self._busy_at is None or time.monotonic() - self._busy_at > IDLE_SECONDS
+
+    @property
+    def reachable(self) -> bool:
+        """The Tab key does not come to a pane of one line."""
+        return not self.idle
+
+    @property
+    def titled(self) -> bool:
+        """Nothing has no columns."""
+        return not self.idle
+
+    @property
+    def empty(self) -> str:  # type: ignore[override]
+        """How many run, where none of them runs long enough for a line."""
+        snapshot = self.console.model.snapshot
+        if snapshot is None or snapshot.totals.running:
+            return "no long-running jobs"
+        return (
+            f"nothing runs {self.console.glyphs.separator} {plural(snapshot.totals.slots, 'slot is', 'slots are')} free"
+        )
 
     def heading(self) -> Spans:
         """Title with how many run, of how many that could."""
@@ -131,6 +160,8 @@ class RunningTable(Table[RunningJob]):
             return (("Running", "title"),)
         totals = snapshot.totals
         watched = f", {exact(LIVE_LIMIT)} of them watched" if self.console.model.running.dropped else ""
+        if self.idle and not self.boxed:
+            return (("Running", "title"), (f"  {self.empty}", "muted"))
         words = f"  {exact(totals.running)} of {plural(totals.slots, 'slot')} busy{watched}"
         return (("Running", "title"), (words, "muted"))
 
@@ -146,6 +177,8 @@ class RunningTable(Table[RunningJob]):
         pinned = self.selection.key if self.has_focus else None
         self._stable_rows.update(model.running.live.values(), model.now.timestamp(), time.monotonic(), pinned)
         self.show(self._stable_rows.lines)
+        if self.selection.rows:
+            self._busy_at = time.monotonic()
 
     def sort(self) -> None:
         """Bring the longest running to the top."""

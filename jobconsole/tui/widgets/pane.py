@@ -135,6 +135,11 @@ class Pane(LineWidget):
         return False
 
     @property
+    def compact(self) -> bool:
+        """Whether the screen is so small that it shows a list and little else."""
+        return self.screen.has_class("-compact")
+
+    @property
     def boxed(self) -> bool:
         """Whether there is a frame all around."""
         return not self.has_class("-open")
@@ -156,6 +161,10 @@ class Pane(LineWidget):
     def note(self) -> Spans:
         """Return what is shown at the right end of the title line."""
         return ()
+
+    def aside(self) -> Spans:
+        """Return what is drawn there: the note, and what must not be missed."""
+        return self.note()
 
     def body(self, width: int, height: int) -> list[Line]:
         """Return the lines inside."""
@@ -215,7 +224,7 @@ class Pane(LineWidget):
         start, end = (f"{left}{rule} ", f"{rule}{right}") if self.boxed else (f"{rule}{rule} ", rule * 2)
         room = width - len(start) - len(end) - 1
         title = self.heading()
-        note = self.note()
+        note = self.aside()
         if width_of(title) + width_of(note) + 4 > room:
             note = ()
         title = fit(title, room) if width_of(title) > room else title
@@ -251,7 +260,7 @@ class TooSmall(LineWidget):
         """The sentence in the middle."""
         texts = (
             ("This window is too small", "strong"),
-            (f"{width} x {height}; needs {self._least[0]} x {self._least[1]}", "text"),
+            (f"{width}×{height}; needs {self._least[0]}×{self._least[1]}", "text"),
             ("make it larger, or q to quit", "muted"),
         )
         above: list[Line] = [()] * max(0, (height - len(texts)) // 2)

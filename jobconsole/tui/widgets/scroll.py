@@ -28,8 +28,9 @@ class ScrollPane(Pane):
 
     @property
     def glance(self) -> bool:
-        """Whether there is room for a few lines only."""
-        return self.GLANCE > 0 and self.size.height <= self.GLANCE
+        """Whether there is room for a few lines only, below the list that it is about."""
+        beside = not self.screen.has_class("-stage-detail")
+        return self.GLANCE > 0 and self.size.height <= self.GLANCE and beside
 
     @property
     def reachable(self) -> bool:

@@ -13,6 +13,7 @@ from jobconsole.core.latency import word
 from jobconsole.core.listing import TableCursor
 from jobconsole.core.rows import held_order
 from jobconsole.core.snapshot import SnapshotNeeds
+from jobconsole.format.cuts import dominant, shared
 from jobconsole.format.humanize import exact, moment_of, plural
 from jobconsole.format.spans import Spans
 from jobconsole.present.columns import signature_columns
@@ -24,6 +25,10 @@ from queue_core.model.report import SignatureInfo
 NEW_SECONDS = 5.0
 """How long a signature that has just appeared is marked."""
 
+USUAL, STILL_USUAL = 0.8, 0.7
+"""Share of the signatures from which a type is named once for all, and down to which it stays so."""
+FEW = 4
+"""Signatures from which this is done."""
 UNREAD = "the list is still being narrowed"
 UNFROZEN = "the screen is held: the filter applies once p resumes"
 """Why the rows on the screen are not those of the filter."""
@@ -49,6 +54,10 @@ class SignatureTable(MarkTable[SignatureInfo]):
         super().__init__(
             signature_columns(word(SnapshotNeeds().window)), TableCursor(lambda info: info.signature), id=id
         )
+        # the type that nearly all are of; "": there is none
+        self.usual = ""
+        # the rows are in the order that was asked for, and do not only keep their places
+        self.in_order = True
         self.where = Filter()
         # the filter that the rows on the screen are of
         self.taken = Filter()
@@ -62,25 +71,45 @@ class SignatureTable(MarkTable[SignatureInfo]):
             return (("Dead letters", "title"),)
         rows, dot = self.selection.rows, self.console.glyphs.separator
         jobs = sum(info.count for info in rows)
-        return (("Dead letters", "title"), (f"  {plural(len(rows), 'signature')} {dot} {plural(jobs, 'job')}", "muted"))
+        title: Spans = () if self.compact else (("Dead letters  ", "title"),)
+        sums = f"{plural(len(rows), 'signature')} {dot} {plural(jobs, 'job')}"
+        return (*title, (sums, "muted"), (f" {dot} nearly all {self.usual}" if self.usual else "", "muted"))
 
     def note(self) -> Spans:
-        """The filter, or what is marked."""
-        if self.selection.marks:
-            return ((f"{len(self.selection.marks)} marked", "warn"),)
-        by = (f"by {ORDERS[self.order][0]}", "muted")
-        return ((f"/{self.filter_text}  ", "accent"), by) if self.filter_text else (by,)
+        """The filter and the order, or what is marked; what came in above."""
+        selection, glyphs = self.selection, self.console.glyphs
+        if selection.marks:
+            return ((f"{len(selection.marks)} marked", "warn"),)
+        name = ORDERS[self.order][0]
+        by = (f"by {name}", "muted") if self.in_order else (f"r sorts by {name}", "accent")
+        above = ((f"{glyphs.up} {exact(selection.above)} above  ", "accent"),) if selection.above else ()
+        return (*above, *(((f"/{self.filter_text}  ", "accent"),) if self.filter_text else ()), by)
+
+    @property
+    def titled(self) -> bool:
+        """A small screen has one row more instead: count, growth and title are known by their looks."""
+        return not self.compact
 
     def take(self, fresh: tuple[SignatureInfo, ...], window: float, restart: bool = False) -> None:
         """Show groups as they were just read, with their growth over `window` seconds; `restart` sorts them again."""
         now = time.monotonic()
-        self.columns = signature_columns(word(window))
+        self._arrange(fresh, window)
         other, self.taken = self.taken != self.where, self.where
         first = other or not self._seen
         self._seen = {info.signature: self._seen.get(info.signature, 0.0 if first else now) for info in fresh}
         old = [] if restart else [info.signature for info in self.selection.rows]
         # Only what is on screen keeps its place: the cursor stays on its signature anyway.
-        self.show(held_order(self._sorted(fresh), old, lambda info: info.signature), follow=False, seat=other)
+        ordered = self._sorted(fresh)
+        rows = held_order(ordered, old, lambda info: info.signature)
+        self.in_order = all(row is one for row, one in zip(rows, ordered, strict=True))
+        self.show(rows, follow=False, seat=other)
+
+    def _arrange(self, fresh: Sequence[SignatureInfo], window: float) -> None:
+        """Choose the columns: a type that nearly all signatures are of is named in the heading instead."""
+        kinds = Counter(info.types[0][0] for info in fresh if info.types)
+        share = STILL_USUAL if self.usual in kinds else USUAL
+        self.usual = dominant(kinds, share) if len(fresh) >= FEW else ""
+        self.columns = signature_columns(word(window), self.usual, shared(info.title for info in fresh))
 
     def _sorted(self, rows: Sequence[SignatureInfo]) -> Sequence[SignatureInfo]:
         key = ORDERS[self.order][1]

@@ -17,6 +17,8 @@ from queue_core.model.text import safe
 T = TypeVar("T")
 
 
+HIGH = 4
+"""Lines from which there is a blank one between the titles and the sentence that there are no rows."""
 GUTTER = 3
 """Cells before the first column: cursor, mark, blank."""
 WHEEL = 3
@@ -50,9 +52,14 @@ class Table(Pane, Generic[T]):
         self.selection = selection
 
     @property
+    def titled(self) -> bool:
+        """Whether the columns have titles above them."""
+        return True
+
+    @property
     def visible_rows(self) -> int:
         """How many rows fit under the titles."""
-        return max(0, self.inner_height - 1)
+        return max(0, self.inner_height - self.titled)
 
     def extent(self) -> Extent | None:
         """Which rows are shown."""
@@ -63,11 +70,12 @@ class Table(Pane, Generic[T]):
         fitted = fit_columns(self.columns, width - GUTTER)
         selection = self.selection
         context = self.console.render_context()
+        titles = [self._titles(fitted, width)] if self.titled else []
         if not selection.rows:
-            return [self._titles(fitted, width), (), *self._nothing(width)]
+            return [*titles, *([()] if height > HIGH else []), *self._nothing(width)]
         rows = selection.rows[selection.top : selection.top + self.visible_rows]
         return [
-            self._titles(fitted, width),
+            *titles,
             *(self._row(selection.top + y, self.current(row), fitted, context, width) for y, row in enumerate(rows)),
         ]
 
@@ -103,6 +111,12 @@ class Table(Pane, Generic[T]):
         self.repaint()
         if self.selection.key != before:
             self.post_message(self.Moved(self.id or ""))
+
+    def aside(self) -> Spans:
+        """That the cursor's row is gone comes before the note: no other row is chosen then."""
+        if not (self.selection.adrift and self.anchored):
+            return super().aside()
+        return ((f"{self.console.glyphs.alert} row gone  ", "warn"), *super().aside())
 
     def move(self, step: int) -> None:
         """Move the cursor by some rows."""
@@ -173,7 +187,7 @@ class Table(Pane, Generic[T]):
         self.move(-WHEEL)
 
     def on_click(self, event: events.Click) -> None:
-        row = event.y - 2
+        row = event.y - 1 - self.titled
         if 0 <= row < self.visible_rows and self.selection.top + row < len(self.selection.rows):
             self.move_to(self.selection.top + row)
             if event.chain == 2:
@@ -204,17 +218,20 @@ class Table(Pane, Generic[T]):
         spans: list[tuple[str, str]] = list(self._gutter(row, here))
         for index, (column, size) in enumerate(fitted):
             spans += [(" " * GAP, "text")] if index else []
-            spans += fit(column.value(row, context), size, column.right, ellipsis=context.glyphs.ellipsis)
+            spans += column.drawn(row, context, size)
         line = fit(spans, width)
-        return grounded(line, "cursor" if self.has_focus else "off") if here else line
+        if not here or selection.adrift:
+            return line
+        return grounded(line, "cursor" if self.has_focus else "off")
 
     def _gutter(self, row: T, here: bool) -> Spans:
         glyphs, selection = self.console.glyphs, self.selection
         cursor = " " if not here else glyphs.adrift if selection.adrift else glyphs.cursor
         key = selection.key_of(row)
+        tone = "warn" if selection.adrift else "accent"
         if selection.is_marked(key):
-            return ((cursor, "accent"), (glyphs.mark, "warn"), (" ", "text"))
-        return ((cursor, "accent"), (glyphs.new if self.is_new(row) else " ", "good"), (" ", "text"))
+            return ((cursor, tone), (glyphs.mark, "warn"), (" ", "text"))
+        return ((cursor, tone), (glyphs.new if self.is_new(row) else " ", "good"), (" ", "text"))
 
 
 class MarkTable(Table[T]):

@@ -1,0 +1,48 @@
+"""Titles that are cut still look different."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobconsole.format.cuts import cut_apart, dominant, shared
+from jobconsole.format.spans import width_of
+
+
+def drawn(text: str, width: int, *others: str) -> str:
+    """Return a text as it is cut beside others."""
+    spans = cut_apart(((text[:3], "strong"), (text[3:], "text")), width, shared((text, *others))[text])
+    assert width_of(spans) == width
+    return "".join(part for part, _ in spans).rstrip()
+
+
+def test_a_text_is_cut_at_its_end_where_no_other_one_looks_like_it() -> None:
+    assert drawn("JSONDecodeError: Unterminated string", 20, "KeyError: <str>") == "JSONDecodeError: Un…"
+
+
+def test_texts_that_differ_only_at_their_ends_are_cut_in_the_middle() -> None:
+    first = "SyntaxError: invalid character (U+<n>) in <path>"
+    second = "SyntaxError: invalid character (U+<n>) at line <n>"
+    assert drawn(first, 24, second) == "SyntaxError:…) in <path>"
+    assert drawn(second, 23, first) == "SyntaxErr…) at line <n>"
+    assert drawn(first, 60, second) == first, "what fits is not cut"
+
+
+def test_a_difference_far_before_the_end_is_shown_with_what_follows_it() -> None:
+    first, second = ("Error: " + "x" * 40 + word + "y" * 40 for word in ("red", "blue"))
+    assert "red" in drawn(first, 30, second)
+    assert "blue" in drawn(second, 30, first)
+
+
+@given(st.text("abc漢", max_size=60), st.text("abc漢", max_size=60), st.text("abc", max_size=60), st.integers(16, 50))
+def test_two_texts_never_look_alike(head: str, one: str, other: str, width: int) -> None:
+    first, second = f"Exception: {head}x{one}", f"Exception: {head}y{other}"
+    assert drawn(first, width, second) != drawn(second, width, first)
+
+
+@pytest.mark.parametrize(
+    ("names", "found"), [({}, ""), ({"a": 8, "b": 2}, "a"), ({"a": 7, "b": 3}, ""), ({"a": 1}, "a")]
+)
+def test_a_name_dominates_from_four_fifths_on(names: dict[str, int], found: str) -> None:
+    assert dominant(names, 0.8) == found
