@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Un
 from weakref import WeakSet
 
 from queue_core.backends import Housed, open_backend
+from queue_core.client.breakdown import breakdown
 from queue_core.client.context import JobContext
 from queue_core.client.effects import Effects
 from queue_core.client.enqueue import Enqueuer
@@ -39,7 +41,7 @@ from queue_core.errors import ConfigurationError, InvalidArgument, QueueFull
 from queue_core.model.events import Event
 from queue_core.model.filters import Filter, filter_of
 from queue_core.model.job import Inserted, Job, NewJob
-from queue_core.model.report import JobAttempt, Order, Page, attempts_of
+from queue_core.model.report import Breakdown, JobAttempt, Order, Page, attempts_of
 from queue_core.model.retry import Retry
 from queue_core.model.rules import Priority, PriorityName, QueueArguments, QueueRules, rules_from, rules_of
 from queue_core.model.settings import JobsSettings, settings_from
@@ -73,6 +75,7 @@ F = TypeVar("F", bound=LifespanFunction)
 
 MOST_LISTED = 1000
 """Jobs of one page."""
+_SIGNATURE = re.compile(r"[0-9a-f]{12}")
 
 
 class JobVerbs(ABC):
@@ -137,6 +140,16 @@ class JobVerbs(ABC):
         if isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 0:
             raise InvalidArgument(f"at_most is a whole number, not {at_most!r}")
         return await self.inspector.count(filter_of(where), at_most)
+
+    async def breakdown(self, signature: str) -> Breakdown:
+        """Return what the dead jobs of an error have in common, from a bounded sample; `signature` is a whole one.
+
+        Raises:
+            InvalidArgument: it has not twelve hexadecimal digits.
+        """
+        if not isinstance(signature, str) or not _SIGNATURE.fullmatch(signature):
+            raise InvalidArgument(f"a signature has 12 hexadecimal digits, not {signature!r}")
+        return await breakdown(self.inspector, signature)
 
     async def cancel(self, job_id: str) -> bool:
         """Cancel a waiting job, or ask the worker of a running one to stop it; False when it has ended already.

@@ -156,6 +156,84 @@ class SignatureInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadCount:
+    """How many jobs of one queue and type have died of an error and are in the DLQ."""
+
+    queue: str
+    type: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadCounts:
+    """The dead jobs of an error by queue and type."""
+
+    # most first; where there are very many, of the newest
+    rows: tuple[DeadCount, ...]
+    # all of them; None: not known
+    total: int | None
+    # when the first of them died, or before
+    first: datetime | None
+
+    @property
+    def counted(self) -> int:
+        """Those in the rows."""
+        return sum(row.count for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One value, and how many of the dead and of the completed jobs have it."""
+
+    # at most 200 characters, as stored: not harmless to show
+    value: str
+    # from 0 to 1; None: no completed job to compare with
+    dead: float
+    completed: float | None
+    # a term of a filter that chooses the jobs with this value; "": none does
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """What a property of the dead jobs of an error is: its most frequent values."""
+
+    # release, worker, host, queue, type, tag, or payload.<path>
+    name: str
+    # most frequent first
+    values: tuple[Share, ...]
+    # how many different values there are
+    distinct: int
+    # how many dead jobs it is known of
+    known: int
+    # all dead jobs were counted; else some of them, mostly the newest
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """What the dead jobs of one error have in common, and what distinguishes them from completed ones."""
+
+    signature: str
+    # the type that most of them have: payloads and completed jobs are of this type
+    type: str
+    # all of them; None: not known
+    count: int | None
+    # how many dead and how many completed jobs were looked at
+    sampled: int
+    completed: int
+    # the end of the completed job that ended longest ago
+    since: datetime | None
+    dimensions: tuple[Dimension, ...]
+    # the fields of payloads that distinguish dead from completed jobs best, at most three
+    fields: tuple[Dimension, ...]
+    # how many fields were compared
+    compared: int
+    # seconds that it took
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Tally:
     """Exact totals of one (queue, type, outcome) since the store was made; histograms are sparse."""
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 from queue_core.model.filters import Filter
 from queue_core.model.job import LINES, Attempt, Job
 from queue_core.model.report import (
     Conservation,
+    DeadCounts,
     LogPage,
     Order,
     Overview,
@@ -17,6 +20,9 @@ from queue_core.model.report import (
     Tally,
     TypeInfo,
 )
+
+SAMPLED_TEXT = 16 << 10
+"""Bytes, or characters, of a payload that a sample carries."""
 
 
 class Inspector(Protocol):
@@ -83,6 +89,20 @@ class Inspector(Protocol):
         by jobs that are not dead any more; with a filter on anything else (`counts_by_minute`), by the jobs that are
         counted. A minute is the smallest time that growth is known for.
         """
+        ...
+
+    async def sample(
+        self, where: Filter, limit: int, before: datetime | None = None, among: int | None = None
+    ) -> Sequence[Job]:
+        """Return the newest jobs that match and changed before a time, as `jobs` does, with longer payloads.
+
+        `payload` is None where a payload is longer than `SAMPLED_TEXT`. With `among`, only so many of the newest jobs
+        are looked at, whether they match or not. A whole signature of dead jobs leads to them.
+        """
+        ...
+
+    async def dead_counts(self, signature: str) -> DeadCounts:
+        """Return how many jobs in the DLQ died of an error, by queue and type, most first."""
         ...
 
     async def tallies(self) -> list[Tally]:

@@ -202,3 +202,36 @@ async def test_ids_stop_at_their_bound(world: World) -> None:
     some = await world.inspector.ids(Filter(), 4)
     assert len(set(some)) == 4
     assert set(some) <= set(ids)
+
+
+async def test_by_the_time_of_death(world: World) -> None:
+    ids = []
+    for _ in range(4):
+        ids.append(await world.job_in("dead"))
+        await world.advance(60)
+    await world.job_in("completed")
+    trashed = await world.trashed()
+    moments = [(await world.job(one)).updated_at.isoformat() for one in ids]
+    assert await found(world, f'died:"{moments[1]}..{moments[3]}"') == set(ids[1:3])
+    assert await found(world, f'died:"{moments[2]}.." !died:"{moments[3]}.."') == {ids[2]}
+    assert await found(world, f'died:"..{moments[1]}"') == {ids[0]}
+    assert await found(world, f'died:"{moments[0]}.." status:completed') == set()
+    assert await found(world, f'died:"{moments[0]}.." trash:yes') == {trashed.id}
+    assert await found(world, f'died:"{moments[0]}..{moments[3]}" trash:yes') == set()
+    where = parse(f'died:"{moments[1]}..{moments[3]}"')
+    assert [job.id for job in (await world.inspector.jobs(where, 9, None, "oldest")).jobs] == ids[1:3]
+    page = await world.inspector.jobs(where, 1)
+    assert [job.id for job in page.jobs] == [ids[2]]
+    assert [job.id for job in (await world.inspector.jobs(where, 1, page.cursor)).jobs] == [ids[1]]
+    (group,) = await world.inspector.signatures(where, 3600.0, 4, 10)
+    assert group.count == 2
+
+
+async def test_by_the_host_of_the_worker(world: World) -> None:
+    first = (await world.ended("dead", {}, worker="mx-7:12:a1b2c3")).id
+    other = (await world.ended("dead", {}, worker="mx-70:12:a1b2c3")).id
+    waiting = await world.job_in("queued")
+    assert await found(world, "host:mx-7") == {first}
+    assert await found(world, "host:~MX") == {first, other}
+    assert await found(world, "host:~12") == set()
+    assert await found(world, "!host:mx-7") == {other, waiting}

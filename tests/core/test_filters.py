@@ -1,11 +1,15 @@
 """The filter language: what it reads, and that it says what is wrong."""
 
+import re
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from queue_core.errors import FilterError
 from queue_core.model.filters import Filter, Operator, Term, parse, render
+from queue_core.model.filters.terms import read_span
 from queue_core.model.states import Status
 
 VALUES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
@@ -154,3 +158,48 @@ def test_filters_are_bounded() -> None:
         parse("x" * 4_001)
     with pytest.raises(FilterError, match="at most 50 terms"):
         parse("x " * 51)
+
+
+NOW = datetime(2026, 1, 30, 3, 7, 41, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("02:00..02:30", "2026-01-30T02:00:00Z..2026-01-30T02:30:00Z"),
+        ("2:00..", "2026-01-30T02:00:00Z.."),
+        ("..02:30:05", "..2026-01-30T02:30:05Z"),
+        ("23:50..00:10", "2026-01-29T23:50:00Z..2026-01-30T00:10:00Z"),
+        ("..23:50", "..2026-01-29T23:50:00Z"),
+        ("02:00", "2026-01-30T02:00:00Z..2026-01-30T02:01:00Z"),
+        ("02:00:07", "2026-01-30T02:00:07Z..2026-01-30T02:00:08Z"),
+        ("2026-01-29", "2026-01-29T00:00:00Z..2026-01-30T00:00:00Z"),
+        ("2026-01-28..2026-01-29", "2026-01-28T00:00:00Z..2026-01-30T00:00:00Z"),
+        ("2026-01-29T22:00..23:00", "2026-01-29T22:00:00Z..2026-01-29T23:00:00Z"),
+        ("2026-01-29 22:00..1h", "2026-01-29T22:00:00Z..2026-01-30T02:07:41Z"),
+        ("2026-01-29T22:00+02:00..", "2026-01-29T20:00:00Z.."),
+        ("15m", "2026-01-30T02:52:41Z.."),
+        ("2h..1h", "2026-01-30T01:07:41Z..2026-01-30T02:07:41Z"),
+    ],
+)
+def test_ranges_of_time(text: str, span: str) -> None:
+    assert read_span(text, NOW) == span
+    assert read_span(span, NOW) == span
+    where = Filter((Term("died", "=", span),))
+    assert parse(render(where)) == where
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("..", "'..' is no time; write 02:00..02:30 (UTC), 2026-01-30, 2026-01-30T02:00..2h or 15m"),
+        ("25:00..26:00", "'25:00' is no time; write"),
+        ("2026-02-30", "'2026-02-30' is no time; write"),
+        ("1h..2h", "'1h..2h' ends before it begins"),
+        ("99999999d", "'99999999d' is longer ago than any job"),
+        ("yesterday", "'yesterday' is no time; write"),
+    ],
+)
+def test_what_is_no_range_of_time(text: str, reason: str) -> None:
+    with pytest.raises(FilterError, match=re.escape(reason)):
+        parse(f'died:"{text}"')

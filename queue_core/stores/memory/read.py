@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -14,6 +15,8 @@ from queue_core.model.filters import Filter, Term, matches
 from queue_core.model.job import LINES, Attempt, Job
 from queue_core.model.report import (
     Conservation,
+    DeadCount,
+    DeadCounts,
     LogPage,
     Order,
     Overview,
@@ -27,6 +30,7 @@ from queue_core.model.report import (
     counts_by_minute,
 )
 from queue_core.model.states import UNFINISHED, WAITING, Status
+from queue_core.ports.inspector import SAMPLED_TEXT
 from queue_core.stores.memory.records import JobRow, WorkerRow, moment
 from queue_core.stores.memory.state import MemoryState
 from queue_core.stores.memory.statistics import sliced
@@ -147,6 +151,17 @@ def _group(
     )
 
 
+def dead_counts(dead: Iterable[Job]) -> DeadCounts:
+    """Count dead jobs by queue and type."""
+    found = Counter[tuple[str, str]]()
+    first: datetime | None = None
+    for job in dead:
+        found[job.queue, job.type] += 1
+        first = job.updated_at if first is None else min(first, job.updated_at)
+    rows = [DeadCount(queue, type_, n) for (queue, type_), n in found.items()]
+    return DeadCounts(tuple(sorted(rows, key=lambda row: (-row.count, row.queue, row.type))), found.total(), first)
+
+
 _DEAD = Term("status", "=", Status.DEAD.value)
 
 
@@ -199,6 +214,20 @@ class MemoryInspector:
         with self._state.lock:
             dead = self._matching(where.having(_DEAD))
             return signatures(self._state, dead, window, slices, counts_by_minute(where))[:limit]
+
+    async def sample(
+        self, where: Filter, limit: int, before: datetime | None = None, among: int | None = None
+    ) -> Sequence[Job]:
+        with self._state.lock:
+            now = moment(self._state.clock.now())
+            recent = self._matching(Filter(tuple(t for t in where.terms if t.field == "status"), where.trash))
+            seen = islice((job for job in recent if before is None or job.updated_at < before), among)
+            found = islice((job for job in seen if matches(job, where, now)), limit)
+            return [job if len(job.payload_text) <= SAMPLED_TEXT else replace(job, payload=None) for job in found]
+
+    async def dead_counts(self, signature: str) -> DeadCounts:
+        with self._state.lock:
+            return dead_counts(self._matching(Filter((_DEAD, Term("signature", "=", signature)))))
 
     async def tallies(self) -> list[Tally]:
         with self._state.lock:

@@ -10,7 +10,7 @@ from functools import cache
 from hashlib import sha256
 from typing import Any
 
-from queue_core.model.filters import Filter, Operator
+from queue_core.model.filters import Filter, Operator, span_of
 from queue_core.model.states import UNFINISHED, Status
 from queue_core.stores.sql.conditions import Conditions, Pieces
 from queue_core.stores.sql.queries import fragments, statement
@@ -169,7 +169,10 @@ def pieces_of(schema: str) -> Pieces:
 
 
 def _values(field: str, operator: Operator, value: str, path: str) -> dict[str, Any]:
+    since, until = span_of(value) if field == "died" else (None, None)
     return {
+        "since": since or "-infinity",
+        "until": until or "infinity",
         "value": value,
         "like": f"%{_escaped(value)}%",
         # Dashes alone begin no id.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -18,6 +19,8 @@ from queue_core.model.job import LINES, Attempt, Job
 from queue_core.model.report import (
     Announced,
     Conservation,
+    DeadCount,
+    DeadCounts,
     LogPage,
     Order,
     Overview,
@@ -31,6 +34,7 @@ from queue_core.model.report import (
 )
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import PostgresSettings
+from queue_core.ports.inspector import SAMPLED_TEXT
 from queue_core.stores.postgres import logs, statistics
 from queue_core.stores.postgres.dialect import (
     DIALECT,
@@ -151,6 +155,8 @@ def _worker(row: Row) -> WorkerInfo:
     )
 
 
+COUNTED_MOST = 1_000_000
+"""Dead jobs of an error that are counted by queue and type."""
 PAGE_TEXT = 4096
 """Characters of a payload and of a result that a page carries."""
 LONGEST_PAGE = 10_000
@@ -268,6 +274,27 @@ class PostgresInspector:
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""
         return await statistics.signatures(self._pool, where, window, slices, limit)
+
+    async def sample(
+        self, where: Filter, limit: int, before: datetime | None = None, among: int | None = None
+    ) -> Sequence[Job]:
+        wanted = conditions(where, self._pool.settings.schema)
+        if wanted is None or limit <= 0:
+            return ()
+        if among is None and before is not None:
+            wanted = wanted.also("before")
+        query = wanted.query("read/page", "read/page_view" if among is None else "read/recent_view")
+        given = {"limit": limit, "before": before, "among": among, "room": SAMPLED_TEXT}
+        return [DIALECT.job(row) for row in await self._pool.records(query, wanted.params | given)]
+
+    async def dead_counts(self, signature: str) -> DeadCounts:
+        given = {"signature": signature, "most": COUNTED_MOST}
+        found = DeadCounts(
+            tuple(DeadCount(*row) for row in await self._pool.rows("read/dead_counts", given)), None, None
+        )
+        ((first,),) = await self._pool.rows("read/dead_first", given)
+        total = found.counted if found.counted < COUNTED_MOST else None
+        return replace(found, total=total, first=None if first is None else moment(first))
 
     async def tallies(self) -> list[Tally]:
         return await statistics.tallies(self._pool)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from queue_core.errors import FilterError, JobNotFound
@@ -12,6 +13,7 @@ from queue_core.model.filters import Filter, matches
 from queue_core.model.job import LINES, Attempt, Job
 from queue_core.model.report import (
     Conservation,
+    DeadCounts,
     LogPage,
     Order,
     Overview,
@@ -25,8 +27,8 @@ from queue_core.model.rules import Rules
 from queue_core.model.settings import RedisSettings
 from queue_core.stores.redis import statistics
 from queue_core.stores.redis.logs import read_log, read_types
-from queue_core.stores.redis.records import LIGHT, attempts_of, job_of, moment
-from queue_core.stores.redis.search import Entry, FilterScan, Place, allowed, counted, homes, streams, walk
+from queue_core.stores.redis.records import LIGHT, Entry, Place, attempts_of, homes, job_of, microseconds_of, moment
+from queue_core.stores.redis.search import FilterScan, allowed, counted, listed
 from queue_core.stores.redis.session import SCHEMA, RedisLink, chunks
 
 SCAN_PAGE, SCAN_ALL = 100_000, 1_000_000
@@ -35,11 +37,13 @@ the next one."""
 SCAN_STEP = 500
 """Jobs scanned for a page at a time."""
 LONGEST_PAGE = 10_000
-LIGHT_TERMS = frozenset({"status", "type", "queue", "error", "signature", "tag", "priority", "retries", "worker"})
+LIGHT_TERMS = frozenset(
+    {"status", "type", "queue", "error", "signature", "tag", "priority", "retries", "worker", "host", "died"}
+)
 """Fields of filters that a page's own fields decide."""
 
 _SHOWN = (*LIGHT, "<payload", "<result")
-_NAMES = [name.lstrip("<") for name in _SHOWN]
+_SAMPLED = (*LIGHT, "<<payload")
 
 
 def _place_of(cursor: str) -> tuple[int, str]:
@@ -129,7 +133,7 @@ class RedisInspector:
     async def _parts(
         self, where: Filter, queues: Iterable[str], order: Order, after: Place | None
     ) -> AsyncIterator[Sequence[Entry]]:
-        async for part in walk(self._link, await streams(self._link, where, allowed(queues, where)), order, after):
+        async for part in listed(self._link, where, allowed(queues, where), order, after):
             yield part
 
     async def _ids(self, where: Filter) -> AsyncIterator[list[str]]:
@@ -143,12 +147,15 @@ class RedisInspector:
             if scanned >= SCAN_ALL:
                 return
 
-    async def _read(self, entries: Sequence[Entry], where: Filter, now: int) -> list[tuple[Entry, Job]]:
+    async def _read(
+        self, entries: Sequence[Entry], where: Filter, now: int, fields: Sequence[str] = _SHOWN
+    ) -> list[tuple[Entry, Job]]:
         """Return these jobs as lists show them, without those that changed meanwhile and do not match any more."""
-        rows = await self._link.read(homes(entries), _SHOWN)
+        rows = await self._link.read(homes(entries), fields)
+        names = [name.lstrip("<") for name in fields]
         light = Filter(tuple(term for term in where.terms if term.field in LIGHT_TERMS), where.trash)
         read = [(one, rows[one.queue, one.id]) for one in entries if (one.queue, one.id) in rows]
-        jobs = [(one, job_of(one.queue, one.id, dict(zip(_NAMES, row, strict=True)))) for one, row in read]
+        jobs = [(one, job_of(one.queue, one.id, dict(zip(names, row, strict=True)))) for one, row in read]
         return [(one, job) for one, job in jobs if matches(job, light, moment(now))]
 
     async def attempts(self, job_id: str) -> list[Attempt]:
@@ -183,6 +190,32 @@ class RedisInspector:
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""
         return await statistics.signatures(self._link, where, window, slices, limit)
+
+    async def sample(
+        self, where: Filter, limit: int, before: datetime | None = None, among: int | None = None
+    ) -> Sequence[Job]:
+        if limit <= 0:
+            return ()
+        queues, now = await self._link.queues_and_time()
+        scan = FilterScan(self._link, where, now)
+        after = None if before is None else (microseconds_of(before), "")
+        whole = [term.value for term in where.terms if term.field == "signature" and not term.negated]
+        if scan.by_cause and whole and (last := await statistics.last_place(self._link, queues, whole[0])):
+            after = last if after is None else min(after, last)
+        jobs: list[Job] = []
+        scanned = 0
+        async for part in self._parts(where, allowed(queues, where), "newest", after):
+            looked_at = part[: (among or SCAN_PAGE) - scanned]
+            for some in chunks(looked_at, len(part) or 1 if scan.by_cause else SCAN_STEP):
+                wanted = (await scan.matching(some))[: limit - len(jobs)]
+                jobs += [job for _, job in await self._read(wanted, where, now, _SAMPLED)]
+                scanned += len(some)
+                if len(jobs) >= limit or scanned >= (among or SCAN_PAGE):
+                    return jobs
+        return jobs
+
+    async def dead_counts(self, signature: str) -> DeadCounts:
+        return await statistics.dead_counts(self._link, signature)
 
     async def tallies(self) -> list[Tally]:
         return await statistics.tallies(self._link)

@@ -30,6 +30,11 @@ def moment(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
+def microseconds_of(when: datetime) -> int:
+    """Return a moment as it is stored."""
+    return (when - _EPOCH) // timedelta(microseconds=1)
+
+
 def moment_or_none(text: str | None) -> datetime | None:
     """Return a stored moment, or None where there is none."""
     return None if text is None else moment(whole(text))
@@ -269,3 +274,26 @@ def operation_of(number: int, row: Mapping[str, str]) -> Operation:
 
 def _float(text: str | None) -> float | None:
     return None if text is None else float(text)
+
+
+Place = tuple[int, str]
+"""Time and id, by which lists are sorted."""
+
+
+class Entry(NamedTuple):
+    """A job's place in a list. Entries compare as their places do."""
+
+    # microseconds since the epoch
+    at: int
+    id: str
+    queue: str
+    # None where it does not follow from the set it was found in
+    status: Status | None
+
+
+def homes(entries: Iterable[Entry]) -> dict[str, list[str]]:
+    """Return the ids of entries by their queues."""
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        found.setdefault(entry.queue, []).append(entry.id)
+    return found

@@ -11,6 +11,8 @@ from queue_core.model.filters import Filter, Term, holds
 from queue_core.model.report import (
     Announced,
     Conservation,
+    DeadCount,
+    DeadCounts,
     Overview,
     QueueInfo,
     SeriesPoint,
@@ -21,8 +23,8 @@ from queue_core.model.report import (
 )
 from queue_core.model.rules import Rules, rank, rules_of
 from queue_core.model.states import UNFINISHED, Status
-from queue_core.stores.redis.records import WorkerEntry, entries_of, job_of, moment, whole
-from queue_core.stores.redis.search import SETS, Entry, FilterScan, allowed, streams, walk
+from queue_core.stores.redis.records import Entry, Place, WorkerEntry, entries_of, job_of, moment, whole
+from queue_core.stores.redis.search import SETS, FilterScan, allowed, causes, listed
 from queue_core.stores.redis.session import RedisLink, microseconds
 
 HEAD = 50
@@ -226,7 +228,7 @@ def _buckets(found: Mapping[str, int], letter: str) -> dict[int, int]:
 SCANNED_MOST = 500_000
 """Dead jobs scanned at most."""
 _DEAD = Term("status", "=", Status.DEAD.value)
-_NEEDED = frozenset({"status", "type", "queue", "signature", "age", "id"})
+_NEEDED = frozenset({"status", "type", "queue", "signature", "age", "died", "id"})
 """Fields that sets and causes have without a read of the jobs."""
 
 
@@ -256,7 +258,7 @@ async def signatures(link: RedisLink, where: Filter, window: float, slices: int,
     else:
         trends = {one: _trend(deaths, now, window, slices) for one, deaths in groups.items()}
     order = sorted(groups, key=lambda one: (-sum(trends[one]), -len(groups[one]), one))[:limit]
-    titles = await _titles(link, order, groups)
+    titles = await _titles(link, order, sorted({death.entry.queue for one in order for death in groups[one]}))
     return [_info(one, groups[one], trends[one], titles.get(one)) for one in order]
 
 
@@ -265,7 +267,7 @@ async def _deaths(link: RedisLink, where: Filter, queues: Sequence[str], now: in
     scan = FilterScan(link, where, now)
     by_cause = {term.field for term in where.terms} <= _NEEDED
     verdicts: dict[tuple[str, str], bool] = {}
-    async for part in walk(link, await streams(link, where, queues), "newest", None):
+    async for part in listed(link, where, queues, "newest", None):
         entries = scan.possible(part) if by_cause else await scan.matching(part)
         deaths = await _caused(link, entries)
         if by_cause:
@@ -275,21 +277,46 @@ async def _deaths(link: RedisLink, where: Filter, queues: Sequence[str], now: in
         yield deaths
 
 
-async def _caused(link: RedisLink, entries: Iterable[Entry]) -> list[_Death]:
+async def _caused(link: RedisLink, entries: Sequence[Entry]) -> list[_Death]:
     """Return what the jobs died of; those that are not dead any more are left out."""
-    by_queue: dict[str, list[Entry]] = {}
-    for entry in entries:
-        by_queue.setdefault(entry.queue, []).append(entry)
+    found = await causes(link, entries)
+    named = [(entry, found[entry.queue, entry.id]) for entry in entries if (entry.queue, entry.id) in found]
+    return [_Death(entry, *cause.split(" ", 1)) for entry, cause in named]
+
+
+COUNTED_MOST = 20_000
+"""Dead jobs that are looked at to count those of one error."""
+
+
+async def dead_counts(link: RedisLink, signature: str) -> DeadCounts:
+    """Return how many jobs died of an error and are in the DLQ, by queue and type, among the newest dead jobs."""
+    where = Filter((_DEAD, Term("signature", "=", signature)))
+    queues, now = await link.queues_and_time()
+    found = Counter[tuple[str, str]]()
+    scanned, first, scan = 0, None, FilterScan(link, where, now)
+    async for part in listed(link, where, queues, "newest", await last_place(link, queues, signature)):
+        for death in await _caused(link, await scan.matching(part)):
+            found[death.entry.queue, death.type] += 1
+            first = death.entry.at
+        scanned += len(part)
+        if scanned >= COUNTED_MOST:
+            seen = await _titles(link, [signature], queues)
+            first = min([at for at, _ in seen.values()], default=first)
+            break
+    rows = sorted(
+        (DeadCount(*place, n) for place, n in found.items()), key=lambda row: (-row.count, row.queue, row.type)
+    )
+    total = found.total() if scanned < COUNTED_MOST else None
+    return DeadCounts(tuple(rows), total, None if first is None else moment(first))
+
+
+async def last_place(link: RedisLink, queues: Sequence[str], signature: str) -> Place | None:
+    """Return a place in the list of the dead, newest first, before which no job died of an error; None: not known."""
     commands = link.batch()
-    for queue, some in by_queue.items():
-        commands.hmget(link.keys.of(queue, "errors"), [entry.id for entry in some])
-    found = zip(by_queue.values(), await link.send(commands) if by_queue else (), strict=True)
-    return [
-        _Death(entry, *cause.split(" ", 1))
-        for some, causes in found
-        for entry, cause in zip(some, causes, strict=True)
-        if cause is not None
-    ]
+    for name in queues:
+        commands.zscore(link.keys.of(name, "last_seen"), signature)
+    found = [int(score) for score in (await link.send(commands) if queues else ()) if score is not None]
+    return (max(found) + 1, "") if found else None
 
 
 async def _trends(
@@ -313,9 +340,8 @@ async def _trends(
     return {signature: tuple(trend) for signature, trend in trends.items()}
 
 
-async def _titles(link: RedisLink, order: Sequence[str], groups: dict[str, list[_Death]]) -> dict[str, tuple[int, str]]:
-    """Return when each signature was first seen, in microseconds, and its title."""
-    names = sorted({death.entry.queue for signature in order for death in groups[signature]})
+async def _titles(link: RedisLink, order: Sequence[str], names: Sequence[str]) -> dict[str, tuple[int, str]]:
+    """Return when each signature was first seen in some queues, in microseconds, and its title."""
     commands = link.batch()
     for name in names:
         commands.hmget(link.keys.of(name, "signatures"), list(order))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Operator, Term
 from queue_core.model.text import storable
+
+WHOLE = 12
+"""Digits of a signature."""
 
 
 class Pieces(NamedTuple):
@@ -20,6 +24,8 @@ class Pieces(NamedTuple):
     parameter: str
     # (field, operator, value, path of a payload) → what the term's fragment may use, by the names of its places
     values: Callable[[str, Operator, str, str], Mapping[str, Any]]
+    # fragments that take the place of others
+    instead: Mapping[str, str] = MappingProxyType({})
 
     def conditions(self, terms: Iterable[Term]) -> tuple[tuple[str, ...], dict[str, Any]]:
         """Return a condition for each term, and the parameters of all.
@@ -32,7 +38,9 @@ class Pieces(NamedTuple):
 
     def _condition(self, term: Term, prefix: str, params: dict[str, Any]) -> str:
         head, _, path = term.field.partition(".")
-        fragment = self.fragments.get(f"{head} {term.operator}")
+        whole = head == "signature" and len(term.value) == WHOLE
+        name = "whole signature" if whole else f"{head} {term.operator}"
+        fragment = self.fragments.get(self.instead.get(name, name))
         if fragment is None or (head == "payload") is not bool(path):
             raise QueueCoreError(f"a filter has no term '{term.field}' with '{term.operator}'")
         places = {}

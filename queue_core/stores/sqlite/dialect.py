@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from math import inf
+from typing import Any, Literal
 
-from queue_core.model.filters import Filter, Operator
+from queue_core.model.filters import Filter, Operator, span_of
 from queue_core.model.states import Status
-from queue_core.stores.sql.conditions import Conditions, Pieces
+from queue_core.stores.sql.conditions import WHOLE, Conditions, Pieces
 from queue_core.stores.sql.queries import fragments, statement
 from queue_core.stores.sql.records import Dialect, Row
 
@@ -48,22 +49,29 @@ DIALECT = Dialect(moment, tags_of, _status)
 _NUMBERS = frozenset({"priority", "retries", "age"})
 SELECTIVE = 8
 """Digits of an id that lead to few jobs, so that looking for them first is worth it."""
+_LEADING = frozenset({"id", "signature"})
 _DASHES = (8, 12, 16, 20)
 _BEYOND = "g"
 """The first character behind all hexadecimal digits."""
+
+_WAYS = {
+    "ids": ("from ids", "state by ids"),
+    "signatures": ("from signatures", "state by signatures"),
+    "lists": ("from lists", "state in lists"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class SqliteConditions(Conditions):
     """A filter as SQL, with its parameters; its places are states."""
 
-    # whether an id leads to the jobs; else they are read in the order of lists
-    by_id: bool = False
+    # what leads to the jobs: ids or signatures; else they are read in the order of lists
+    by: Literal["ids", "signatures", "lists"] = "lists"
 
     def query(self, name: str, order: str = "newest") -> str:
         """Return a statement with these conditions in it, for the state that the parameter `state` names."""
         pieces, condition = self.pieces.fragments, self.text()
-        index, state = ("from ids", "state by ids") if self.by_id else ("from lists", "state in lists")
+        index, state = _WAYS[self.by]
         # Not joined without need: what an index holds is then all that is read.
         payloads = pieces["payloads"] if "p." in condition else ""
         filled = {"conditions": condition, "order": pieces[order], "payloads": payloads}
@@ -81,16 +89,24 @@ def conditions(where: Filter, now: float) -> SqliteConditions:
         places: tuple[str, ...] = ("trashed",) if Status.DEAD in wanted else ()
     else:
         places = tuple(sorted(wanted))
-    pieces = Pieces(fragments(PACKAGE), ":{}", _values)
+    pieces = Pieces(fragments(PACKAGE), ":{}", _values, {"died =": "trashed died ="} if where.trash else {})
     # The filter's states have chosen the tables.
     parts, params = pieces.conditions([term for term in where.terms if term.field != "status"])
-    by_id = any(term.field == "id" and not term.negated and len(term.value) >= SELECTIVE for term in where.terms)
-    return SqliteConditions(pieces, places, parts, params | {"now": now}, by_id)
+    by: Literal["ids", "signatures", "lists"] = "lists"
+    chosen = {term.field: len(term.value) for term in where.terms if not term.negated and term.field in _LEADING}
+    if chosen.get("id", 0) >= SELECTIVE:
+        by = "ids"
+    elif chosen.get("signature") == WHOLE and places in {("dead",), ("trashed",)}:
+        by = "signatures"
+    return SqliteConditions(pieces, places, parts, params | {"now": now}, by)
 
 
 def _values(field: str, operator: Operator, value: str, path: str) -> dict[str, Any]:
     digits = value.replace("-", "").lower()
+    since, until = span_of(value) if field == "died" else (None, None)
     return {
+        "since": since.timestamp() if since else -inf,
+        "until": until.timestamp() if until else inf,
         "value": float(value) if field in _NUMBERS else value,
         "digits": digits,
         "low": _dashed(digits),

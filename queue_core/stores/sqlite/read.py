@@ -7,8 +7,9 @@ import shutil
 import sqlite3
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from sqlite3 import Row
@@ -20,6 +21,8 @@ from queue_core.model.job import LINES, Attempt, Job
 from queue_core.model.report import (
     Announced,
     Conservation,
+    DeadCount,
+    DeadCounts,
     LogPage,
     Order,
     Overview,
@@ -32,6 +35,7 @@ from queue_core.model.report import (
     WorkerInfo,
 )
 from queue_core.model.rules import HIGHEST, SEQUENCE_BITS
+from queue_core.ports.inspector import SAMPLED_TEXT
 from queue_core.stores.sql.records import id_or_none
 from queue_core.stores.sqlite import logs, statistics
 from queue_core.stores.sqlite.dialect import DIALECT, SqliteConditions, conditions, load, moment
@@ -170,6 +174,8 @@ def _worker(row: RowTuple, now: float) -> WorkerInfo:
     )
 
 
+COUNTED_MOST = 300_000
+"""Dead jobs of an error that are counted by queue and type, which takes 0.15 s."""
 PAGE_TEXT = 4096
 """Characters of a payload and of a result that a page carries."""
 LONGEST_PAGE = 10_000
@@ -181,10 +187,12 @@ def _attempts(transaction: Transaction, job_id: str) -> list[Attempt] | None:
     return [DIALECT.attempt(row) for row in transaction.rows("read/attempts", (job_id,))]
 
 
-def _merged(transaction: Transaction, wanted: SqliteConditions, query: str, limit: int, order: Order) -> list[Row]:
+def _merged(
+    transaction: Transaction, wanted: SqliteConditions, query: str, limit: int, order: Order, **more: Any
+) -> list[Row]:
     """Return the first rows of all places together; each is read in order and no further than that."""
     text = wanted.query(query, order)
-    params = wanted.params | {"limit": limit, "room": PAGE_TEXT}
+    params = wanted.params | {"limit": limit, "room": PAGE_TEXT} | more
     rows = [row for state in wanted.places for row in transaction.records(text, params | {"state": state})]
     rows.sort(key=lambda row: (row["updated_at"], row["number"]), reverse=order == "newest")
     return rows[:limit]
@@ -291,6 +299,28 @@ class SqliteInspector:
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""
         return await statistics.signatures(self._file, where, window, slices, limit)
+
+    async def sample(
+        self, where: Filter, limit: int, before: datetime | None = None, among: int | None = None
+    ) -> Sequence[Job]:
+        given = {"room": SAMPLED_TEXT, "before": before.timestamp() if before else 1e12, "among": among}
+
+        def read(transaction: Transaction) -> list[Row]:
+            wanted = conditions(where, transaction.now)
+            if among is not None:
+                return _merged(transaction, wanted, "read/recent", limit, "newest", **given)
+            return _merged(transaction, wanted.also("before"), "read/page", limit, "newest", **given)
+
+        return [DIALECT.job(row) for row in await self._file.inspect(read)] if limit > 0 else ()
+
+    async def dead_counts(self, signature: str) -> DeadCounts:
+        def read(transaction: Transaction) -> DeadCounts:
+            given = {"signature": signature, "most": COUNTED_MOST}
+            rows = transaction.rows("read/dead_counts", given)
+            ((total, first),) = transaction.rows("read/dead_total", given)
+            return DeadCounts(tuple(DeadCount(*row) for row in rows), total, None if first is None else moment(first))
+
+        return await self._file.inspect(read)
 
     async def tallies(self) -> list[Tally]:
         return await statistics.tallies(self._file)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakSet
 
 from queue_core.errors import InvalidJob, StoreUnavailable
-from queue_core.model.filters import Term, contains, payload_holds
+from queue_core.model.filters import Term, contains, host_of, payload_holds
 from queue_core.model.settings import SqliteSettings
 from queue_core.runtime import Clock, SystemClock
 from queue_core.stores.sqlite.dialect import load
@@ -36,7 +36,12 @@ T = TypeVar("T")
 def add_functions(connection: sqlite3.Connection) -> None:
     """Make the functions known to a connection."""
     connection.create_function("contains_text", 2, _contains_text, deterministic=True)
+    connection.create_function("host_of", 1, _host_of, deterministic=True)
     connection.create_function("payload_matches", 4, _payload_matches, deterministic=True)
+
+
+def _host_of(worker: str | None) -> str | None:
+    return None if worker is None else host_of(worker)
 
 
 def _contains_text(found: str | None, part: str) -> bool | None:

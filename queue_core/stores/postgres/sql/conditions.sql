@@ -17,6 +17,9 @@ v.error ILIKE {like}
 -- [signature =]
 -- 'g' is the first character behind all hexadecimal digits
 v.signature >= {value} AND v.signature < {value} || 'g'
+-- [whole signature]
+-- leads to them in the order of lists
+v.signature = {value}
 -- [tag =]
 {value} = ANY (v.tags)
 -- [tag ~]
@@ -43,6 +46,12 @@ v.retry_count > {value}::int
 v.worker = {value}
 -- [worker ~]
 v.worker ILIKE {like}
+-- [died =]
+v.status = 'dead' AND v.finished_at >= {since}::timestamptz AND v.finished_at < {until}::timestamptz
+-- [host =]
+regexp_replace(v.worker, ':[^:]*:[^:]*$', '') = {value}
+-- [host ~]
+regexp_replace(v.worker, ':[^:]*:[^:]*$', '') ILIKE {like}
 -- [text ~]
 v.error ILIKE {like} OR v.payload ILIKE {like} OR v.type ILIKE {like}
 OR EXISTS (SELECT FROM unnest(v.tags) AS tag WHERE tag ILIKE {like})
@@ -83,5 +92,7 @@ updated_at, id
 v.updated_at <= %(at)s AND (v.updated_at, v.id) < (%(at)s, %(id)s::uuid)
 -- [after oldest]
 v.updated_at >= %(at)s AND (v.updated_at, v.id) > (%(at)s, %(id)s::uuid)
+-- [before]
+v.updated_at < %(before)s
 -- [union]
 UNION ALL

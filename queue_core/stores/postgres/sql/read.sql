@@ -74,6 +74,31 @@ SELECT * FROM ({views}) AS page ORDER BY {order} LIMIT %(limit)s
    FROM (SELECT v.id, v.updated_at FROM {view} v WHERE {conditions} ORDER BY {order} LIMIT %(limit)s) f
    JOIN {view} v ON v.id = f.id AND v.updated_at = f.updated_at)
 
+-- name: recent_view
+-- The part of a page from the newest jobs of one view, whether they match or not.
+(SELECT v.id, v.queue, v.type, v.status::text AS status, v.priority, left(v.payload, %(room)s) AS payload, v.tags, v.headers,
+        v.retry_count, v.max_retries, v.crashes, v.losses, v.token, v.run_at, v.created_at, v.started_at, v.finished_at, v.updated_at,
+        v.error, left(v.result, 0) AS result, v.signature, v.kind, v.progress, v.message, v.worker, v.expires_at,
+        v.cancel, v.trashed_at, v.ordering_key, v.unique_key, NULL::text AS traceback
+   FROM (SELECT v.id, v.updated_at
+           FROM (SELECT * FROM {view} v WHERE v.updated_at < coalesce(%(before)s::timestamptz, 'infinity') ORDER BY {order} LIMIT %(among)s) v
+          WHERE {conditions} ORDER BY {order} LIMIT %(limit)s) f
+   JOIN {view} v ON v.id = f.id AND v.updated_at = f.updated_at)
+
+-- name: dead_counts
+-- The newest dead jobs of an error by queue and type, from the index alone.
+SELECT q.name, d.type, d.n
+  FROM (SELECT queue_id, type, count(*) AS n
+          FROM (SELECT queue_id, type FROM {schema}.jobs_dead WHERE signature = %(signature)s AND trashed_at IS NULL
+                 ORDER BY died_at DESC LIMIT %(most)s) n
+         GROUP BY 1, 2) d
+  JOIN {schema}.queues q ON q.id = d.queue_id
+ ORDER BY d.n DESC, 1, 2
+
+-- name: dead_first
+-- When the first dead job of an error died.
+SELECT min(died_at) FROM {schema}.jobs_dead WHERE signature = %(signature)s AND trashed_at IS NULL
+
 -- name: count
 -- How many jobs match, counting no further than a limit.
 SELECT count(*) FROM ({views}) AS found

@@ -120,14 +120,15 @@ return answers
 -- name: read
 -- Read fields of jobs, of each the same.
 -- KEYS: the hashes of the jobs
--- ARGV: the fields; of "<name" only the first 4,096 bytes, of "?name" its length where it is longer than that
+-- ARGV: the fields; of "<name" only the first 4,096 bytes, of "<<name" 16,384, of "?name" its length where it is longer than that
 -- Returns for each job a list of values, empty where the first field is missing: there is no such job.
 local names, cut, weighed = {}, {}, {}
 for i, name in ipairs(ARGV) do
-  local short, size = string.match(name, '^<(.*)$'), string.match(name, '^%?(.*)$')
+  local most, short = string.match(name, '^(<+)(.*)$')
+  local size = string.match(name, '^%?(.*)$')
   names[i] = short or size and '' or name
   if short then
-    cut[#cut + 1] = i
+    cut[#cut + 1] = {i, most == '<<' and 16384 or 4096}
   elseif size then
     weighed[#weighed + 1] = {i, size}
   end
@@ -136,8 +137,8 @@ local answers = {}
 for i, key in ipairs(KEYS) do
   local job = redis.pcall('HMGET', key, unpack(names))
   answers[i] = job[1] and job or {}
-  for _, place in ipairs(job[1] and cut or {}) do
-    job[place] = job[place] and string.sub(job[place], 1, 4096)
+  for _, one in ipairs(job[1] and cut or {}) do
+    job[one[1]] = job[one[1]] and string.sub(job[one[1]], 1, one[2])
   end
   for _, one in ipairs(job[1] and weighed or {}) do
     local length = redis.call('HSTRLEN', key, one[2])

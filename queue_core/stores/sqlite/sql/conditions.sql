@@ -14,6 +14,8 @@ j.error = {value}
 contains_text(j.error, {value})
 -- [signature =]
 j.signature >= {value} AND j.signature < {signature_end}
+-- [whole signature]
+j.signature = {value}
 -- [tag =]
 EXISTS (SELECT 1 FROM json_each(j.tags) t WHERE t.value = {value})
 -- [tag ~]
@@ -40,6 +42,15 @@ j.retry_count > {value}
 j.worker = {value}
 -- [worker ~]
 contains_text(j.worker, {value})
+-- [died =]
+-- outside the trash a dead job was changed last when it died, by which lists are ordered
+j.state = 'dead' AND j.updated_at >= {since} AND j.updated_at < {until}
+-- [trashed died =]
+j.state = 'trashed' AND j.finished_at >= {since} AND j.finished_at < {until}
+-- [host =]
+host_of(j.worker) = {value}
+-- [host ~]
+contains_text(host_of(j.worker), {value})
 -- [text ~]
 contains_text(j.error, {value}) OR contains_text(p.payload, {value}) OR contains_text(j.type, {value})
 OR EXISTS (SELECT 1 FROM json_each(j.tags) t WHERE contains_text(t.value, {value}))
@@ -69,6 +80,8 @@ j.updated_at, j.number
 (j.updated_at, j.number) < (:at, :number)
 -- [after oldest]
 (j.updated_at, j.number) > (:at, :number)
+-- [before]
+j.updated_at < :before
 -- [payloads]
  CROSS JOIN payloads p ON p.number = j.number
 -- [from lists]
@@ -79,3 +92,7 @@ j.state = :state
 INDEXED BY sqlite_autoindex_jobs_1
 -- [state by ids]
 +j.state = :state
+-- [from signatures]
+INDEXED BY jobs_dead
+-- [state by signatures]
+j.state IN ('dead', 'trashed') AND j.state = :state

@@ -76,6 +76,38 @@ SELECT j.number, j.id, q.name AS queue, j.type, j.state, j.priority, substr(p.pa
  ORDER BY {order}
  LIMIT :limit
 
+-- name: recent
+-- A page of the newest jobs of one state, whether they match or not.
+SELECT j.number, j.id, q.name AS queue, j.type, j.state, j.priority, substr(p.payload, 1, :room) AS payload, j.tags,
+       j.retry_count, j.max_retries, j.crashes, j.losses, j.token, j.run_at, j.created_at, j.started_at, j.finished_at, j.updated_at,
+       j.error, NULL AS result, j.signature, j.kind, j.progress, j.message, j.worker, j.expires_at,
+       j.cancel, j.trashed_at, j.ordering_key, j.unique_key, p.headers, NULL AS traceback
+  FROM (SELECT number FROM jobs INDEXED BY jobs_listed WHERE state = :state AND updated_at < :before
+         ORDER BY updated_at DESC, number DESC LIMIT :among) r
+ CROSS JOIN jobs j ON j.number = r.number CROSS JOIN queues q ON q.number = j.queue_id CROSS JOIN payloads p ON p.number = j.number
+ WHERE {conditions}
+ ORDER BY {order}
+ LIMIT :limit
+
+-- name: dead_counts
+-- The newest dead jobs of an error by queue and type, from the index alone.
+SELECT q.name, d.type, d.n
+  FROM (SELECT queue_id, type, count(*) AS n
+          FROM (SELECT queue_id, type
+                  FROM jobs INDEXED BY jobs_dead
+                 WHERE state IN ('dead', 'trashed') AND state = 'dead' AND signature = :signature
+                 ORDER BY updated_at DESC
+                 LIMIT :most)
+         GROUP BY queue_id, type) d
+ CROSS JOIN queues q ON q.number = d.queue_id
+ ORDER BY d.n DESC, 1, 2
+
+-- name: dead_total
+-- All dead jobs of an error, and when the first of them died.
+SELECT (SELECT count(*) FROM jobs INDEXED BY jobs_dead WHERE state IN ('dead', 'trashed') AND state = 'dead' AND signature = :signature),
+       (SELECT min(updated_at) FROM jobs INDEXED BY jobs_dead
+         WHERE state IN ('dead', 'trashed') AND state = 'dead' AND signature = :signature)
+
 -- name: ping
 -- A round trip.
 SELECT 1

@@ -1,0 +1,207 @@
+"""The language that people write filters in: how it is read, and written again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import NamedTuple, cast
+
+from queue_core.errors import FilterError, InvalidArgument, InvalidJob
+from queue_core.model.filters.terms import Filter, Operator, Term, read_span
+from queue_core.model.rules import parse_priority
+from queue_core.model.states import parse_status
+from queue_core.model.validation import parse_duration
+
+
+class _Field(NamedTuple):
+    operators: str
+    # returns the value as a term carries it, or raises ValueError
+    read: Callable[[str], str] = str
+
+
+def _read_status(value: str) -> str:
+    return parse_status(value).value
+
+
+def _priority(value: str) -> str:
+    try:
+        return str(parse_priority(value))
+    except InvalidJob as error:
+        raise ValueError(str(error)) from None
+
+
+def _count(value: str) -> str:
+    if not re.fullmatch(r"[0-9]{1,9}", value):
+        raise ValueError(f"'{value}' is no whole number")
+    return str(int(value))
+
+
+def _read_age(value: str) -> str:
+    return repr(parse_duration(value))
+
+
+def _died(value: str) -> str:
+    return read_span(value, datetime.now(UTC))
+
+
+def _id(value: str) -> str:
+    digits = value.replace("-", "").lower()
+    if not re.fullmatch(r"[0-9a-f]{1,32}", digits):
+        raise ValueError(f"'{value}' is no beginning of an id: up to 32 hexadecimal digits")
+    return digits
+
+
+def _signature(value: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]{1,12}", value.lower()):
+        raise ValueError(f"'{value}' is no beginning of a signature: up to 12 hexadecimal digits")
+    return value.lower()
+
+
+_FIELDS: dict[str, _Field] = {
+    "status": _Field("=", _read_status),
+    "type": _Field("=~"),
+    "queue": _Field("=~"),
+    "error": _Field("=~"),
+    "signature": _Field("=", _signature),
+    "tag": _Field("=~"),
+    "id": _Field("=", _id),
+    "priority": _Field("=<>", _priority),
+    "age": _Field("<>", _read_age),
+    "died": _Field("=", _died),
+    "retries": _Field("=<>", _count),
+    "worker": _Field("=~"),
+    "host": _Field("=~"),
+}
+_PAYLOAD = _Field("=~<>")
+_SHORT = {"err": "error", "sig": "signature", "prio": "priority", "state": "status", "tags": "tag", "retry": "retries"}
+FIELDS: tuple[str, ...] = (*_FIELDS, "payload.", "trash")
+"""What a term can begin with, for completion and help."""
+
+_TERM = re.compile(
+    r"""(?P<not>[!-]?)
+        (?:(?P<field>[A-Za-z_]+(?:\.[^\s:=~<>"]*)?)(?P<sign>[:=~<>]+))?
+        (?P<value>"(?:[^"\\]|\\.)*"(?=\s|$)|[^\s"]\S*|)""",
+    re.VERBOSE | re.DOTALL,
+)
+_SIGNS = ":=~<>"
+"""What parts a field from its value; a word that is searched for begins with none of them, unless it is in quotes."""
+_SPACES = re.compile(r"\s*")
+_LONGEST = 4_000
+_MOST_TERMS = 50
+
+
+def filter_of(where: object) -> Filter:
+    """Return a filter as it is, or the one that a text means.
+
+    Raises:
+        FilterError: the text cannot be read; InvalidArgument: it is no text.
+    """
+    if isinstance(where, Filter):
+        return where
+    if not isinstance(where, str):
+        raise InvalidArgument(f"a filter is a text such as 'status:dead', not {where!r}")
+    return parse(where)
+
+
+def parse(text: str) -> Filter:
+    """Return the filter that a person wrote.
+
+    Raises:
+        FilterError: an unknown field, an operator or a value that the field does not take, a quote that is not closed.
+    """
+    if len(text) > _LONGEST:
+        raise FilterError(f"a filter has at most {_LONGEST:,} characters, this one {len(text):,}", text, _LONGEST)
+    terms: list[Term] = []
+    trash = False
+    at = _end(_SPACES, text, 0)
+    while at < len(text):
+        end = _end(_TERM, text, at)
+        if end == at or (end < len(text) and not text[end].isspace()):
+            raise FilterError("a quote is not closed, or something stands right behind it", text, at)
+        term = _term(cast("re.Match[str]", _TERM.match(text, at)), text)
+        if term.field == "trash":
+            trash = (term.value == "yes") is not term.negated
+        else:
+            terms.append(term)
+        at = _end(_SPACES, text, end)
+    if len(terms) > _MOST_TERMS:
+        raise FilterError(f"a filter has at most {_MOST_TERMS} terms, this one {len(terms)}", text, 0)
+    return Filter(tuple(terms), trash)
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return match.end() if match else at
+
+
+def _term(match: re.Match[str], text: str) -> Term:
+    negated, value = bool(match["not"]), _unquoted(match["value"])
+    if match["field"] is None:
+        if not value:
+            raise FilterError("a word is missing", text, match.start())
+        if match["value"][0] in _SIGNS:
+            reason = f"no field before '{match['value'][0]}'; put quotes around words to search for them"
+            raise FilterError(reason, text, match.start("value"))
+        return Term("text", "~", value, negated)
+    name, field = _field(match, text)
+    operator = _operator(name, match["sign"])
+    if not value:
+        raise FilterError(f"'{match['field']}' has no value", text, match.end())
+    if operator not in field.operators:
+        allowed = " ".join(f"{match['field']}:{sign if sign != '=' else ''}…" for sign in field.operators)
+        raise FilterError(f"'{match['field']}' does not take '{operator}'; write {allowed}", text, match.start("sign"))
+    try:
+        return Term(name, cast("Operator", operator), field.read(value), negated)
+    except ValueError as error:
+        raise FilterError(str(error), text, match.start("value")) from None
+
+
+def _field(match: re.Match[str], text: str) -> tuple[str, _Field]:
+    written = match["field"]
+    head, dot, path = written.partition(".")
+    name = _SHORT.get(head.lower(), head.lower())
+    if name == "payload" and path and all(path.split(".")):
+        return f"payload.{path}", _PAYLOAD
+    if name in _FIELDS and not dot:
+        return name, _FIELDS[name]
+    if name == "trash" and not dot:
+        return name, _Field("=", _yes_or_no)
+    close = get_close_matches(head.lower(), [*_FIELDS, *_SHORT, "payload", "trash"], 1)
+    nearest = "payload.<path>" if name == "payload" else close[0] if close else None
+    hint = f"; did you mean '{nearest}'?" if nearest else "; put quotes around words to search for them"
+    raise FilterError(f"no field '{written}'{hint}", text, match.start("field"), nearest)
+
+
+def _yes_or_no(value: str) -> str:
+    if value.lower() not in {"yes", "no"}:
+        raise ValueError(f"'{value}' is neither yes nor no")
+    return value.lower()
+
+
+def _operator(name: str, sign: str) -> str:
+    """Return the operator in the signs after a field; the first of several may only be the separator."""
+    if sign == ":":
+        return "~" if name == "error" else "="
+    return sign[1:] if sign[0] in ":=" and len(sign) > 1 else sign
+
+
+def _unquoted(value: str) -> str:
+    return re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL) if value[:1] == '"' else value
+
+
+def render(where: Filter) -> str:
+    """Return a filter in the language; `parse` reads the same filter back."""
+    words = [_rendered(term) for term in where.terms]
+    return " ".join([*words, "trash:yes"] if where.trash else words)
+
+
+def _rendered(term: Term) -> str:
+    sign = "!" if term.negated else ""
+    value = term.value
+    if term.field == "text" or not re.fullmatch(r"[\w./@+-][\w./@:+-]*", value):
+        value = '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
+    if term.field == "text":
+        return sign + value
+    return f"{sign}{term.field}{'=' if term.operator == '=' else ':' + term.operator}{value}"
