@@ -44,7 +44,7 @@ from queue_core.model.job import Inserted, Job, NewJob
 from queue_core.model.report import Breakdown, JobAttempt, Order, Page, attempts_of
 from queue_core.model.retry import Retry
 from queue_core.model.rules import Priority, PriorityName, QueueArguments, QueueRules, rules_from, rules_of
-from queue_core.model.settings import JobsSettings, settings_from
+from queue_core.model.settings import JobsSettings, settings_from, with_release
 from queue_core.model.states import Status
 from queue_core.model.validation import (
     check_id,
@@ -200,6 +200,8 @@ class JobQueue(Housed, JobVerbs):
 
         jobs = JobQueue(postgres="postgresql://app@db/app", redis="redis://localhost:6379/0")
 
+    `release`: of this program, such as "r124", in place of the settings'; its workers announce it.
+
     Opening happens at the first use, or with `async with jobs:`. No global state: any number of objects in a process.
     """
 
@@ -213,10 +215,12 @@ class JobQueue(Housed, JobVerbs):
         sqlite: str | os.PathLike[str] | None = None,
         memory: bool = False,
         settings: JobsSettings | None = None,
+        release: str | None = None,
     ) -> None:
-        self.settings = settings or settings_from(
+        settings = settings or settings_from(
             postgres=postgres, schema=schema, redis=redis, prefix=prefix, sqlite=sqlite, memory=memory
         )
+        self.settings = settings if release is None else with_release(settings, release)
         super().__init__()
         # queues that have rules from the program
         self._declared: set[str] = set()

@@ -11,6 +11,7 @@ DELETE FROM tally_deltas;
 DELETE FROM tallies;
 DELETE FROM minutes;
 DELETE FROM signature_minutes;
+DELETE FROM releases;
 DELETE FROM workers;
 DELETE FROM leaders;
 DELETE FROM operation_members;

@@ -59,6 +59,7 @@ WORKERS = (
     TextColumn("BUSY", "right"),
     TextColumn("BEAT", "right"),
     TextColumn("VERSION", limit=20),
+    TextColumn("RELEASE"),
     TextColumn("QUEUES", limit=60),
     TextColumn("TYPES", limit=120),
 )
@@ -86,6 +87,7 @@ _ATTEMPTS = (
     TextColumn("KIND"),
     TextColumn("ENDED"),
     TextColumn("WORKER"),
+    TextColumn("RELEASE"),
     TextColumn("ERROR", limit=200),
 )
 
@@ -103,7 +105,9 @@ def show_job(
         _block(output, "traceback", job.traceback)
     if attempts:
         output.line()
-        rows = [(one.number, one.kind, moment(one.finished_at), one.worker, one.message) for one in attempts]
+        rows = [
+            (one.number, one.kind, moment(one.finished_at), one.worker, one.release, one.message) for one in attempts
+        ]
         output.table(_ATTEMPTS, rows)
     if log.entries:
         output.line()

@@ -194,6 +194,12 @@ _ROWS: Sequence[tuple[str, Sequence[_Panel]]] = (
                 "Workers", "Worker processes by state.", "short", [_Series("sum by (state) (job_workers)", "{{state}}")]
             ),
             _Panel(
+                "Releases",
+                "Live workers by the release that they announced.",
+                "short",
+                [_Series("sum by (release) (jobs_worker_info)", "{{release}}")],
+            ),
+            _Panel(
                 "Jobs taken back",
                 "From workers that were lost, a second.",
                 "ops",

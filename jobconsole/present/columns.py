@@ -378,6 +378,7 @@ WORKERS: tuple[Column[WorkerInfo], ...] = (
     Column("BUSY", 9, lambda worker, context: ((f"{worker.busy}/{worker.concurrency}", "text"),), right=True),
     Column("BEAT", 4, lambda worker, context: ((humanize.age(worker.heartbeat_age), "muted"),), right=True),
     Column("UP", 4, lambda worker, context: _age(worker.started_at, context), right=True, need=2),
+    Column("RELEASE", 8, lambda worker, context: ((worker.release or "?", "text"),), need=2),
     Column("QUEUES", 16, lambda worker, context: ((", ".join(worker.queues), "muted"),), need=3),
     Column("VERSION", 8, lambda worker, context: ((worker.version, "faint"),), need=4),
 )

@@ -100,6 +100,7 @@ def of_job(job: Job) -> Facts:
         Fact("started", job.started_at),
         Fact("ended", job.completed_at),
         Fact("worker", job.worker),
+        Fact("release", job.release),
         Fact("lease until", job.lease_expires_at),
         Fact("cancel", "requested" if job.cancel_requested else None, "warn"),
         Fact("signature", job.signature, "muted"),
@@ -175,6 +176,7 @@ def of_worker(info: WorkerInfo) -> Facts:
         Fact("busy", f"{info.busy}/{info.concurrency}" + (f" + {info.stuck} stuck" if info.stuck else "")),
         Fact("beat", age(info.heartbeat_age)),
         Fact("version", info.version),
+        Fact("release", info.release),
         Fact("queues", ", ".join(info.queues)),
         Fact("types", "every type" if info.types is None else ", ".join(info.types)),
     )

@@ -40,7 +40,8 @@ def _happening(happening: Happening, context: RenderContext, width: int) -> list
         tone, indent = _TONES[happening.kind], " " * len(stamp)
         return [((stamp, "muted"), (first, tone)), *(((indent, "text"), (part, tone)) for part in rest)]
     ran = humanize.duration(humanize.seconds_between(attempt.started_at, attempt.finished_at))
-    head += [(f"  after {ran}" if ran else "", "muted"), (f"  {safe(attempt.worker or '', NAME)}", "faint")]
+    where = safe("  ".join(part for part in (attempt.worker, attempt.release) if part), 2 * NAME)
+    head += [(f"  after {ran}" if ran else "", "muted"), (f"  {where}", "faint")]
     text = safe(f"{attempt.exception}: {attempt.message}", LINE)
     indent = " " * 9
     return [tuple(head), *(((indent, "text"), (part, "text")) for part in wrap(text, max(8, width - 9)))]

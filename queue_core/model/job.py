@@ -293,6 +293,8 @@ class Job:
     losses: int = 0
     # what travels with the job beside its payload
     headers: dict[str, str] = field(default_factory=dict)
+    # that its worker announced, of the attempt that runs or was the last of a finished job; None: unknown
+    release: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +313,8 @@ class Attempt:
     worker: str | None
     started_at: datetime | None
     finished_at: datetime
+    # that its worker announced; None: unknown
+    release: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,8 +330,6 @@ class LogEntry:
 
 
 _source = random.Random()
-
-
 os.register_at_fork(after_in_child=_source.seed)
 
 

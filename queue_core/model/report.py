@@ -107,6 +107,8 @@ class WorkerInfo:
     lost: bool
     # handlers that were given up, for they swallow their cancellation or cannot be ended, and still run
     stuck: int = 0
+    # the release of its program; None: it announced none
+    release: str | None = None
 
     @property
     def state(self) -> WorkerState:
@@ -120,6 +122,18 @@ class WorkerInfo:
     def runs(self, queue: str, type_: str) -> bool:
         """Return whether this worker is alive and claims jobs of this type from this queue."""
         return not self.lost and queue in self.queues and (self.types is None or type_ in self.types)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release that a worker has announced."""
+
+    name: str
+    # its place in the order of all releases; the numbers change where one is registered before others
+    place: int
+    first_seen: datetime
+    # of the store's own, as its rows have it
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +351,8 @@ class JobAttempt:
     started_at: datetime | None
     # None: it runs
     finished_at: datetime | None
+    # the release of its worker's program; None: unknown
+    release: str | None = None
 
 
 _UNFAILED: Mapping[Status, Literal["running", "completed", "cancelled"]] = {
@@ -353,5 +369,6 @@ def attempts_of(job: Job, failed: Sequence[Attempt]) -> list[JobAttempt]:
     if kind is not None and job.started_at is not None and all(one.token != job.token for one in failed):
         number = job.retry_count + job.crashes + job.losses + 1
         ended = None if kind == "running" else job.completed_at
-        found.append(JobAttempt(job.id, job.token, number, kind, "", "", "", "", job.worker, job.started_at, ended))
+        times = (job.worker, job.started_at, ended, job.release)
+        found.append(JobAttempt(job.id, job.token, number, kind, "", "", "", "", *times))
     return found

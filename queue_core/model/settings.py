@@ -22,6 +22,7 @@ from pydantic import (
 from queue_core.errors import ConfigurationError, InvalidJob
 from queue_core.model.addresses import check_postgres_url, check_redis_url, join_redis_urls, mask
 from queue_core.model.rules import QueueRules, Rules, resolve
+from queue_core.model.triage.release import parse_release
 from queue_core.model.validation import Duration, Retention, SettingsModel, Size, check_name
 
 
@@ -71,6 +72,10 @@ def _schema(value: str) -> str:
     return value
 
 
+def _release(value: object) -> str | None:
+    return None if value is None or value == "" else parse_release(value)
+
+
 def _queue_name(value: str) -> str:
     try:
         return check_name(value, "the queue's name")
@@ -88,6 +93,7 @@ RedisUrl = Annotated[
 SchemaName = Annotated[str, AfterValidator(_schema)]
 SqlitePath = Annotated[str, BeforeValidator(_sqlite_path)]
 QueueName = Annotated[str, AfterValidator(_queue_name)]
+ReleaseName = Annotated[str | None, BeforeValidator(_release)]
 
 
 SCHEMA = "jobconsole"
@@ -182,6 +188,8 @@ class JobsSettings(SettingsModel):
     """Everything that `JobQueue` needs to know."""
 
     queue_backend: Literal["redis", "postgres", "sqlite", "memory"] = "postgres"
+    # of the program, which its workers announce, such as "r124"; None: unknown
+    release: ReleaseName = None
     postgres: PostgresSettings = PostgresSettings()
     redis: RedisSettings = RedisSettings()
     sqlite: SqliteSettings = SqliteSettings()
@@ -253,3 +261,15 @@ def settings_from(
         )
     except ValidationError as error:
         raise ConfigurationError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+
+
+def with_release(settings: JobsSettings, release: str) -> JobsSettings:
+    """Return the settings with another release.
+
+    Raises:
+        ConfigurationError: its name cannot be.
+    """
+    try:
+        return settings.model_copy(update={"release": parse_release(release)})
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None

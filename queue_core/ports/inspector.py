@@ -15,6 +15,7 @@ from queue_core.model.report import (
     Order,
     Overview,
     Page,
+    Release,
     SeriesPoint,
     SignatureInfo,
     Tally,
@@ -80,6 +81,10 @@ class Inspector(Protocol):
 
     async def types(self) -> dict[str, TypeInfo]:
         """Return the types that workers have announced, live or not, by name."""
+        ...
+
+    async def releases(self) -> list[Release]:
+        """Return the releases that workers have announced, in their order, the oldest first."""
         ...
 
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:

@@ -44,6 +44,8 @@ class ClaimRequest(NamedTuple):
     start_count: int | None = None
     # its number among this worker's claims, stored with their leases; 0: not numbered
     number: int = 0
+    # the number of the worker's release, as `register_release` returned it; 0: unknown
+    release: int = 0
 
 
 class LeaseRenewal(NamedTuple):
@@ -94,6 +96,8 @@ class HeartbeatRequest(NamedTuple):
     stuck: int = 0
     # the queues of the jobs that it holds; None: unknown, any queue
     held_in: Sequence[str] | None = None
+    # the number of its release; 0: unknown
+    release: int = 0
 
 
 class Neighbour(NamedTuple):
@@ -291,6 +295,10 @@ class JobStore(Protocol):
 
     async def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the JSON Schema of each type's payloads, where it has changed."""
+        ...
+
+    async def register_release(self, name: str) -> int:
+        """Write a release at its place in the order of all (`place_among`) unless it is known; return its number."""
         ...
 
     async def promote(self, limit: int) -> list[Ready]:

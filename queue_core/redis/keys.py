@@ -70,6 +70,7 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 | `<prefix>workers` | HASH worker → entry | goes a day after the last heartbeat |
 | `<prefix>residents:<place>` | HASH worker → process | the workers on a machine; they write it again where it is gone |
 | `<prefix>announced` | HASH type → time, JSON Schema | what workers announced of types |
+| `<prefix>releases` | HASH name → number, place, time | the releases of workers in their order; the last number |
 | `<prefix>schedules` | HASH schedule → queue | the queue of each schedule |
 | `<prefix>operation:<number>` | HASH | the fields of an operation, and of the step that is being taken |
 | `<prefix>operation:<number>:members` | LIST | of each member token, place and queue as of when it was frozen |
@@ -112,6 +113,7 @@ class Keys:
         self.leaders = f"{prefix}leaders"
         self._residents = f"{prefix}residents:"
         self.announced = f"{prefix}announced"
+        self.releases = f"{prefix}releases"
         self.schedules = f"{prefix}schedules"
         self.operations = f"{prefix}operations"
         self.operation_number = f"{prefix}operation_number"

@@ -160,6 +160,15 @@ class Fetcher:
         self.worked_at = time.monotonic()
 
     @property
+    def release(self) -> int:
+        """The number of the release under which it claims."""
+        return self._request.release
+
+    @release.setter
+    def release(self, number: int) -> None:
+        self._request = self._request._replace(release=number)
+
+    @property
     def quiet(self) -> bool:
         """Whether new jobs are not claimed."""
         return not self._resumed.is_set()

@@ -342,6 +342,8 @@ class ManualHeartbeat:
         self._lock = asyncio.Lock()
         self._queues: set[str] = set()
         self.claims = Claims()
+        # the number of the program's release
+        self.release = 0
 
     async def renew(
         self, queue: str, lease: float, leases: Sequence[LeaseRenewal], doubts: Sequence[Doubt] = ()
@@ -365,6 +367,7 @@ class ManualHeartbeat:
             place=neighbours.place(),
             process=neighbours.process(),
             doubts=doubts,
+            release=self.release,
         )
         async with self._lock:
             if self._store_heartbeat is None:

@@ -162,6 +162,8 @@ class ManualClaims:
         self._backend = backend
         self._tasks = tasks
         self._settings = settings
+        # the number of its release, from the first claim on
+        self._release = 0
         self.id = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         self._publisher = EventPublisher(backend.bus, settings.rules)
         self._sweeper = Sweeper(
@@ -191,7 +193,8 @@ class ManualClaims:
         ends = asyncio.get_running_loop().time() + wait
         pause = POLL_FIRST
         while True:
-            claiming = asyncio.create_task(self._claim_one(ClaimRequest(queue, self.id, types, 1, lease)))
+            request = ClaimRequest(queue, self.id, types, 1, lease, release=self._release)
+            claiming = asyncio.create_task(self._claim_one(request))
             try:
                 found, job = await asyncio.shield(claiming)
             except asyncio.CancelledError:
@@ -300,6 +303,9 @@ class ManualClaims:
     async def _start(self) -> None:
         async with self._starting:
             if self._sweeping is None:
+                if self._settings.release is not None:
+                    self._release = await self._backend.store.register_release(self._settings.release)
+                    self._heartbeat.release = self._release
                 await self._backend.store.upkeep()
                 # Without a first leader no store gives out tokens.
                 await self._sweeper.run_once()

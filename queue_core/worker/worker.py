@@ -184,6 +184,8 @@ class Worker:
         await self._jobs.schedules.announce()
         if self._types is not None:
             await self._jobs.store.register_types(self._jobs.tasks.schemas())
+        if self._jobs.settings.release is not None:
+            self._fetcher.release = await self._jobs.store.register_release(self._jobs.settings.release)
         self._runner.take_context()
         working = asyncio.create_task(self._work(), context=self._runner.context.copy())
         # No other code knows this task: its cancellation is that of all, as the end of a program's event loop does.
@@ -305,6 +307,7 @@ class Worker:
             interval=self._times.tick,
             leases=(),
             stuck=self._runner.stuck,
+            release=self._fetcher.release,
         )
 
     def _may_rest(self) -> bool:

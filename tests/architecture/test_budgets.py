@@ -36,6 +36,7 @@ MANY_IMPORTS: Mapping[str, str] = {
     "queue_core": "the table of public names",
     "queue_core.backends": "the one place that names every part of every mode, each imported on demand",
     "queue_core.queue": "the public face: it composes every seam and shows each under its type",
+    "queue_core.stores.postgres.read": "it names the part that does each method of the port",
     "queue_core.stores.postgres.store": "it opens the runners, and names the part that does each method of the port",
     "queue_core.worker.manual": "a worker in small: it claims, ends and offers the jobs that a program runs by itself",
 }

@@ -31,6 +31,7 @@ PROMISED = {
     "job_dlq_size": ("gauge", {"queue"}),
     "job_leases_expired_total": ("counter", {"queue"}),
     "job_workers": ("gauge", {"state"}),
+    "jobs_worker_info": ("gauge", {"release"}),
     "job_handlers_stuck": ("gauge", set()),
     "job_queue_paused": ("gauge", {"queue"}),
     "jobconsole_up": ("gauge", {"backend"}),
@@ -151,7 +152,7 @@ class TestValues:
         claim = await world.running()
         beats = [
             worker_beat(worker="a", busy=1, stuck=2),
-            worker_beat(worker="b", busy=0, stuck=1),
+            worker_beat(worker="b", busy=0, stuck=1, release=await world.store.register_release("r124")),
             worker_beat(worker="c", busy=1, quiet=True),
         ]
         heart = world.store.open_heartbeat()
@@ -159,6 +160,7 @@ class TestValues:
             heart.renew(beat)
         heart.close()
         assert (await samples(world)).by("state", "job_workers") == {"busy": 1, "idle": 1, "quiet": 1, "lost": 0}
+        assert (await samples(world)).by("release", "jobs_worker_info") == {"": 2, "r124": 1}
         assert (await samples(world)).total("job_handlers_stuck") == 3
         await world.advance(1_000.0)
         assert (await samples(world)).by("state", "job_workers")["lost"] == 3

@@ -11,7 +11,7 @@ import pytest
 from queue_core.model.filters import parse
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.session.pool import ConnectionPool
-from queue_core.stores.postgres.statistics import signatures
+from queue_core.stores.postgres.statistics.totals import signatures
 
 
 class Kept:

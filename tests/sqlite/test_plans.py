@@ -76,7 +76,7 @@ CLAIM = {"queue_id": 1, "type": TYPE, "types": texts([TYPE]), "limit": 10}
         ("settle/expired", (0.0, 10), "SEARCH j USING INDEX jobs_listed (state=?)"),
         ("upkeep/expired", ("completed", 0.0, 10), "SEARCH jobs USING INDEX jobs_listed (state=? AND updated_at<?)"),
         ("delivery/ready", (), "SEARCH j USING COVERING INDEX jobs_ready (queue_id=?)"),
-        ("statistics/in_state", ("completed",), "SEARCH jobs USING COVERING INDEX jobs_listed (state=?)"),
+        ("totals/in_state", ("completed",), "SEARCH jobs USING COVERING INDEX jobs_listed (state=?)"),
         ("read/dead", (), "SEARCH jobs USING COVERING INDEX jobs_dead (state=?)"),
         ("read/next_group", (1, "", -1), "SEARCH jobs USING COVERING INDEX jobs_ready (queue_id=?"),
         ("read/aged", (1,), "SEARCH jobs USING COVERING INDEX jobs_aged (queue_id=?)"),
@@ -144,7 +144,7 @@ async def test_an_id_leads_to_its_job(file: SqliteFile) -> None:
 
 async def test_groups_of_the_dlq_come_from_the_index_alone(file: SqliteFile) -> None:
     wanted = conditions(Filter(), time.time())
-    found = await plan(file, wanted.query("statistics/groups"), wanted.params | {"state": "dead"})
+    found = await plan(file, wanted.query("totals/groups"), wanted.params | {"state": "dead"})
     assert "SEARCH j USING COVERING INDEX jobs_dead (state=?)" in found
     assert "payloads" not in found
 

@@ -22,6 +22,7 @@ from queue_core.model.report import (
     Overview,
     Page,
     QueueInfo,
+    Release,
     SeriesPoint,
     SignatureInfo,
     Tally,
@@ -56,7 +57,7 @@ def overview(state: MemoryState) -> Overview:
     return Overview(
         now=moment(now),
         queues=tuple(_queue(name, queue.paused, rows[name]) for name, queue in sorted(state.queues.items())),
-        workers=tuple(_worker(name, worker, now) for name, worker in sorted(state.workers.items())),
+        workers=tuple(_worker(state, name, worker, now) for name, worker in sorted(state.workers.items())),
         orphaned_types=state.announced().orphans(waiting.items()),
     )
 
@@ -78,7 +79,7 @@ def _queue(name: str, paused: bool, rows: list[JobRow]) -> QueueInfo:
     )
 
 
-def _worker(name: str, row: WorkerRow, now: float) -> WorkerInfo:
+def _worker(state: MemoryState, name: str, row: WorkerRow, now: float) -> WorkerInfo:
     request = row.request
     return WorkerInfo(
         id=name,
@@ -95,6 +96,7 @@ def _worker(name: str, row: WorkerRow, now: float) -> WorkerInfo:
         heartbeat_age=now - row.heartbeat_at,
         lost=row.lost(now),
         stuck=request.stuck,
+        release=state.releases.name_of(request.release),
     )
 
 
@@ -208,6 +210,10 @@ class MemoryInspector:
         """Return what workers have announced of types."""
         with self._state.lock:
             return deepcopy(self._state.types)
+
+    async def releases(self) -> list[Release]:
+        with self._state.lock:
+            return self._state.releases.in_order()
 
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""

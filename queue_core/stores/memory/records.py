@@ -51,6 +51,8 @@ class Lease:
     started: bool = True
     # the number of its worker's claim that made it
     claim: int = 0
+    # that of its worker; None: unknown
+    release: str | None = None
 
 
 @dataclass(slots=True)
@@ -181,6 +183,7 @@ class JobRow:
             unique_key=self.given.unique_key,
             losses=self.losses,
             headers=dict(self.given.headers),
+            release=lease.release if lease else None,
         )
 
 

@@ -161,5 +161,6 @@ def _note(state: MemoryState, row: JobRow, lease: Lease, failure: Failure | None
             worker=lease.worker,
             started_at=moment(lease.started_at),
             finished_at=moment(now),
+            release=lease.release,
         )
     )

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -19,8 +21,8 @@ from queue_core.model.settings import RetentionSettings
 from queue_core.model.states import FINAL, MOVES, WAITING, Status
 from queue_core.ports.store import ClaimRequest
 from queue_core.runtime import Clock
-from queue_core.stores.memory.records import JobRow, Lease, OperationRow, QueueRow, ScheduleRow, WorkerRow
-from queue_core.stores.memory.statistics import MemoryTallies
+from queue_core.stores.memory.records import JobRow, Lease, OperationRow, QueueRow, ScheduleRow, WorkerRow, moment
+from queue_core.stores.memory.statistics import MemoryReleases, MemoryTallies
 
 Key = tuple[str, str]
 """A queue and a key."""
@@ -137,6 +139,7 @@ class MemoryState:
         # number -> an operation
         self.operations: dict[int, OperationRow] = {}
         self.tallies = MemoryTallies()
+        self.releases = MemoryReleases()
         self.ordering_locks = MemoryOrderingLocks()
         self.unique = MemoryUniqueKeys()
         self._unblocked: list[Ready] = []
@@ -160,7 +163,16 @@ class MemoryState:
         self.renew(row)
         until = row.updated_at + request.lease
         row.lease = Lease(row.token, request.worker, row.updated_at, until, started=started, claim=request.number)
+        row.lease.release = self.releases.name_of(request.release)
         return row.lease
+
+    def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write the schema of each of these types where it has changed."""
+        now = moment(self.clock.now())
+        for name, schema in types.items():
+            known = self.types.get(name)
+            if known is None or known.schema != schema:
+                self.types[name] = TypeInfo(name, deepcopy(dict(schema)), now)
 
     def renew(self, row: JobRow) -> None:
         """Give a job a token that no job ever had."""

@@ -1,13 +1,15 @@
-"""Exact totals, counted in the same step as the change they count."""
+"""Exact totals, counted in the same step as the change they count, and releases in their order."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
-from queue_core.model.report import HISTOGRAM_BOUNDS, SeriesPoint, Tally
+from queue_core.model.report import HISTOGRAM_BOUNDS, Release, SeriesPoint, Tally
+from queue_core.model.triage.release import MOST_RELEASES, place_among
 from queue_core.stores.memory.records import JobRow, moment
 
 _BOUNDS_US = [round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS]
@@ -104,3 +106,41 @@ def sliced(deaths: Iterable[tuple[int, int]], since: float, seconds: float, slic
         if minute * 60 + 60 > since:
             found[min(max(place, 0), slices - 1)] += count
     return tuple(found)
+
+
+class MemoryReleases:
+    """The releases that workers have announced, in their order. Callers hold the state's lock."""
+
+    def __init__(self) -> None:
+        # in their order
+        self._known: list[Release] = []
+        self._last = 0
+
+    def register(self, name: str, now: datetime, in_use: Collection[int]) -> int:
+        """Write a release at its place in the order of all unless it is known; return its number.
+
+        `in_use`: the numbers of the releases that workers have.
+        """
+        for release in self._known:
+            if release.name == name:
+                return release.number
+        self._forget(in_use)
+        self._last += 1
+        behind = place_among(name, [release.name for release in self._known])
+        self._known.insert(behind, Release(name, 0, now, self._last))
+        self._known = [replace(release, place=place) for place, release in enumerate(self._known, 1)]
+        return self._last
+
+    def _forget(self, in_use: Collection[int]) -> None:
+        """Make room for another one by forgetting the first ones that no worker has."""
+        surplus = len(self._known) - MOST_RELEASES + 1
+        for release in [one for one in self._known if one.number not in in_use][: max(0, surplus)]:
+            self._known.remove(release)
+
+    def name_of(self, number: int) -> str | None:
+        """Return the name of a release by its number; None: unknown."""
+        return next((release.name for release in self._known if release.number == number), None)
+
+    def in_order(self) -> list[Release]:
+        """Return the releases in their order, the oldest first."""
+        return list(self._known)

@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from copy import deepcopy
 from itertools import islice
 from math import inf, isinf
 from typing import Any
@@ -28,7 +27,6 @@ from queue_core.model.job import (
     Stray,
     placed,
 )
-from queue_core.model.report import TypeInfo
 from queue_core.model.rules import QueueRules, Rules, allowance, band, parse_priority, rules_of
 from queue_core.model.settings import RetentionSettings
 from queue_core.model.states import Status
@@ -167,15 +165,6 @@ def append(state: MemoryState, line: LogLine) -> bool:
     return True
 
 
-def register_types(state: MemoryState, types: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write the schema of each of these types where it has changed."""
-    now = moment(state.clock.now())
-    for name, schema in types.items():
-        known = state.types.get(name)
-        if known is None or known.schema != schema:
-            state.types[name] = TypeInfo(name, deepcopy(dict(schema)), now)
-
-
 class MemoryStore:
     """Jobs in dictionaries; see queue_core.ports.store.JobStore for what each method does."""
 
@@ -276,7 +265,13 @@ class MemoryStore:
     async def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
         with self.state.lock:
-            register_types(self.state, types)
+            self.state.register_types(types)
+
+    async def register_release(self, name: str) -> int:
+        """Write a release at its place in the order of all unless it is known; return its number."""
+        with self.state.lock:
+            in_use = {worker.request.release for worker in self.state.workers.values()}
+            return self.state.releases.register(name, moment(self.state.clock.now()), in_use)
 
     async def promote(self, limit: int) -> list[Ready]:
         """Move due scheduled and retrying jobs to queued, those first that are due for the longest time."""

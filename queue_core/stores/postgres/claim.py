@@ -158,6 +158,7 @@ class PostgresClaims:
             "worker": request.worker,
             "lease": request.lease,
             "claim": request.number,
+            "release": request.release,
             "starting": request.limit if request.start_count is None else request.start_count,
             # any payload comes with its job, which is not counted
             "inline": None,

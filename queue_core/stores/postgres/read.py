@@ -26,6 +26,7 @@ from queue_core.model.report import (
     Overview,
     Page,
     QueueInfo,
+    Release,
     SeriesPoint,
     SignatureInfo,
     Tally,
@@ -35,7 +36,7 @@ from queue_core.model.report import (
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.inspector import SAMPLED_TEXT
-from queue_core.stores.postgres import logs, statistics
+from queue_core.stores.postgres import logs
 from queue_core.stores.postgres.dialect import (
     DIALECT,
     EVERY_TYPE,
@@ -48,6 +49,7 @@ from queue_core.stores.postgres.migrate import EARLIER, KNOWN
 from queue_core.stores.postgres.operations import dry_run
 from queue_core.stores.postgres.session.listening import Notifications
 from queue_core.stores.postgres.session.pool import ConnectionPool, Row
+from queue_core.stores.postgres.statistics import releases, totals
 from queue_core.stores.sql.records import id_or_none
 
 Fetch = Callable[..., Awaitable[list[Row]]]
@@ -136,7 +138,8 @@ def _queue(row: Row, counts: _Counts, heads: list[Row]) -> QueueInfo:
 
 
 def _worker(row: Row) -> WorkerInfo:
-    name, host, pid, version, queues, types, concurrency, busy, quiet, started_at, heartbeat_at, age, lost, stuck = row
+    name, host, pid, version, queues, types, concurrency, busy, quiet, started_at, *more = row
+    heartbeat_at, age, lost, stuck, release = more
     return WorkerInfo(
         id=name,
         host=host,
@@ -152,6 +155,7 @@ def _worker(row: Row) -> WorkerInfo:
         heartbeat_age=age,
         lost=lost,
         stuck=stuck,
+        release=release,
     )
 
 
@@ -271,9 +275,12 @@ class PostgresInspector:
         """Return the types that workers have announced."""
         return await logs.read_types(self._pool)
 
+    async def releases(self) -> list[Release]:
+        return await releases.read_releases(self._pool)
+
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""
-        return await statistics.signatures(self._pool, where, window, slices, limit)
+        return await totals.signatures(self._pool, where, window, slices, limit)
 
     async def sample(
         self, where: Filter, limit: int, before: datetime | None = None, among: int | None = None
@@ -297,14 +304,14 @@ class PostgresInspector:
         return replace(found, total=total, first=None if first is None else moment(first))
 
     async def tallies(self) -> list[Tally]:
-        return await statistics.tallies(self._pool)
+        return await totals.tallies(self._pool)
 
     async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
-        return await statistics.series(self._pool, minutes, queue)
+        return await totals.series(self._pool, minutes, queue)
 
     async def conservation(self) -> Conservation:
         """Return where all jobs are; those that were removed go on counting."""
-        return await statistics.conservation(self._pool)
+        return await totals.conservation(self._pool)
 
     async def ping(self) -> float:
         """Return the seconds of one round trip."""

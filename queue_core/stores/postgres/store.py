@@ -36,6 +36,7 @@ from queue_core.stores.postgres.session.listening import Notifications, Postgres
 from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.session.transaction import Transactions
 from queue_core.stores.postgres.settle import complete, reclaim, settle
+from queue_core.stores.postgres.statistics.releases import register_release
 from queue_core.stores.postgres.upkeep import EVER, DueTimes, PostgresUpkeep, ScanTimes
 
 LOCKED_SECONDS = 0.1
@@ -167,6 +168,9 @@ class PostgresStore:
 
     async def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:
         await logs.register_types(self._sweeps, types)
+
+    async def register_release(self, name: str) -> int:
+        return await register_release(self._sweeps, name)
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
         await self._sweeps.run("store/worker_write_off", {"workers": text_array(workers)})

@@ -27,7 +27,7 @@ from queue_core.stores.postgres.session.bounds import Connection
 from queue_core.stores.postgres.session.connection import BY_INDEX, connect, connection_options
 from queue_core.stores.postgres.session.failures import LockHeld
 from queue_core.stores.postgres.session.runner import Plan, SerialRunner
-from queue_core.stores.postgres.statistics import Titles
+from queue_core.stores.postgres.statistics.totals import Titles
 
 logger = logging.getLogger("queue_core.worker")
 

@@ -94,7 +94,8 @@ class RedisClaims:
         lease = round(request.lease * 1e6)
         types = ["*"] if request.types is None else [len(request.types), *request.types]
         limits = limit_arguments(rules_of(self._rules, request.queue))
-        args = [request.worker, lease, request.limit, name, request.start_count, *limits, *types, *ids]
+        begin = [request.worker, lease, request.limit, name, request.start_count]
+        args = [*begin, *limits, request.release, *types, *ids]
         # Before the claim, so that a crash in between loses no hint.
         await self._hints.leased(request.queue, request.lease)
         try:

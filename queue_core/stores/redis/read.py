@@ -18,6 +18,7 @@ from queue_core.model.report import (
     Order,
     Overview,
     Page,
+    Release,
     SeriesPoint,
     SignatureInfo,
     Tally,
@@ -25,11 +26,12 @@ from queue_core.model.report import (
 )
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RedisSettings
-from queue_core.stores.redis import statistics
 from queue_core.stores.redis.logs import read_log, read_types
 from queue_core.stores.redis.records import LIGHT, Entry, Place, attempts_of, homes, job_of, microseconds_of, moment
 from queue_core.stores.redis.search import FilterScan, allowed, counted, listed
 from queue_core.stores.redis.session import SCHEMA, RedisLink, chunks
+from queue_core.stores.redis.statistics import totals
+from queue_core.stores.redis.statistics.releases import ReleaseNames, read_releases
 
 SCAN_PAGE, SCAN_ALL = 100_000, 1_000_000
 """Jobs scanned at most for one page, and for a count or for ids. A page that is short for that reason has a cursor for
@@ -62,9 +64,10 @@ class RedisInspector:
     def __init__(self, settings: RedisSettings, rules: Rules | None = None) -> None:
         self._link = RedisLink(settings)
         self._rules = rules or {}
+        self._releases = ReleaseNames(self._link)
 
     async def overview(self) -> Overview:
-        return await statistics.overview(self._link, self._rules)
+        return await totals.overview(self._link, self._rules, self._releases)
 
     async def get(self, job_id: str) -> Job:
         found = await self._link.find([job_id], _WHOLE)
@@ -72,7 +75,9 @@ class RedisInspector:
             raise JobNotFound(job_id)
         queue, row = found[job_id]
         last = await self._attempts(queue, job_id, -1)
-        return job_of(queue, job_id, dict(zip(_WHOLE, row, strict=True)), last[0].traceback if last else None)
+        fields = dict(zip(_WHOLE, row, strict=True))
+        releases = await self._releases.of([fields["release"]])
+        return job_of(queue, job_id, fields, last[0].traceback if last else None, releases)
 
     async def jobs(self, where: Filter, limit: int, cursor: str | None = None, order: Order = "newest") -> Page:
         """Return a page of jobs by the time of their last change."""
@@ -155,7 +160,9 @@ class RedisInspector:
         names = [name.lstrip("<") for name in fields]
         light = Filter(tuple(term for term in where.terms if term.field in LIGHT_TERMS), where.trash)
         read = [(one, rows[one.queue, one.id]) for one in entries if (one.queue, one.id) in rows]
-        jobs = [(one, job_of(one.queue, one.id, dict(zip(names, row, strict=True)))) for one, row in read]
+        found = [(one, dict(zip(names, row, strict=True))) for one, row in read]
+        releases = await self._releases.of(given.get("release") for _, given in found)
+        jobs = [(one, job_of(one.queue, one.id, given, releases=releases)) for one, given in found]
         return [(one, job) for one, job in jobs if matches(job, light, moment(now))]
 
     async def attempts(self, job_id: str) -> list[Attempt]:
@@ -185,11 +192,15 @@ class RedisInspector:
         commands = self._link.batch()
         commands.lrange(self._link.keys.of(queue, f"attempts:{job_id}"), first, -1)
         (texts,) = await self._link.send(commands)
-        return attempts_of(job_id, texts)
+        releases = await self._releases.of(text.rpartition("\n")[2] for text in texts)
+        return attempts_of(job_id, texts, releases)
+
+    async def releases(self) -> list[Release]:
+        return await read_releases(self._link)
 
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""
-        return await statistics.signatures(self._link, where, window, slices, limit)
+        return await totals.signatures(self._link, where, window, slices, limit)
 
     async def sample(
         self, where: Filter, limit: int, before: datetime | None = None, among: int | None = None
@@ -200,7 +211,7 @@ class RedisInspector:
         scan = FilterScan(self._link, where, now)
         after = None if before is None else (microseconds_of(before), "")
         whole = [term.value for term in where.terms if term.field == "signature" and not term.negated]
-        if scan.by_cause and whole and (last := await statistics.last_place(self._link, queues, whole[0])):
+        if scan.by_cause and whole and (last := await totals.last_place(self._link, queues, whole[0])):
             after = last if after is None else min(after, last)
         jobs: list[Job] = []
         scanned = 0
@@ -215,16 +226,16 @@ class RedisInspector:
         return jobs
 
     async def dead_counts(self, signature: str) -> DeadCounts:
-        return await statistics.dead_counts(self._link, signature)
+        return await totals.dead_counts(self._link, signature)
 
     async def tallies(self) -> list[Tally]:
-        return await statistics.tallies(self._link)
+        return await totals.tallies(self._link)
 
     async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
-        return await statistics.series(self._link, minutes, queue)
+        return await totals.series(self._link, minutes, queue)
 
     async def conservation(self) -> Conservation:
-        return await statistics.conservation(self._link)
+        return await totals.conservation(self._link)
 
     async def ping(self) -> float:
         start = time.perf_counter()

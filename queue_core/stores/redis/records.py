@@ -20,7 +20,7 @@ LIGHT = (
     "status", "type", "priority", "created_at", "updated_at", "run_at", "started_at", "completed_at", "error",
     "retry_count", "max_retries", "crashes", "losses", "progress", "progress_message", "tags", "token", "worker",
     "lease_expires_at", "failure_kind", "signature", "trashed_at", "cancel_requested",
-    "ordering_key", "unique_key", "headers",
+    "ordering_key", "unique_key", "headers", "release",
 )  # fmt: skip
 """The fields of a job that are small; every job has the first."""
 
@@ -40,8 +40,17 @@ def moment_or_none(text: str | None) -> datetime | None:
     return None if text is None else moment(whole(text))
 
 
-def job_of(queue: str, job_id: str, found: Mapping[str, str | None], traceback: str | None = None) -> Job:
-    """Return the job in a hash; what the mapping lacks is empty."""
+NO_RELEASES: Mapping[str, str] = {}
+
+
+def job_of(
+    queue: str,
+    job_id: str,
+    found: Mapping[str, str | None],
+    traceback: str | None = None,
+    releases: Mapping[str, str] = NO_RELEASES,
+) -> Job:
+    """Return the job in a hash; what the mapping lacks is empty. `releases`: names by number."""
     payload = found.get("payload")
     return Job(
         id=job_id,
@@ -76,6 +85,7 @@ def job_of(queue: str, job_id: str, found: Mapping[str, str | None], traceback: 
         unique_key=found.get("unique_key"),
         losses=_number(found, "losses"),
         headers=headers_of(found.get("headers")),
+        release=releases.get(found.get("release") or "") if found.get("worker") else None,
     )
 
 
@@ -115,17 +125,18 @@ def failure_text(failure: Failure | None) -> str:
     return "" if failure is None else json.dumps(failure._asdict() | {"title": ""}, ensure_ascii=True)
 
 
-def attempts_of(job_id: str, texts: Iterable[str]) -> list[Attempt]:
+def attempts_of(job_id: str, texts: Iterable[str], releases: Mapping[str, str] = NO_RELEASES) -> list[Attempt]:
     """Return stored attempts; what is none is left out."""
     found: list[Attempt] = []
     for text in texts:
         with contextlib.suppress(ValueError, TypeError):
-            found.append(_attempt(job_id, text))
+            found.append(_attempt(job_id, text, releases))
     return found
 
 
-def _attempt(job_id: str, text: str) -> Attempt:
-    head, _, worker = text.partition("\n")
+def _attempt(job_id: str, text: str, releases: Mapping[str, str]) -> Attempt:
+    head, _, rest = text.partition("\n")
+    worker, _, release = rest.partition("\n")
     number, token, started_at, finished_at, failure = head.split(" ", 4)
     why = Failure(**json.loads(failure))
     return Attempt(
@@ -140,6 +151,7 @@ def _attempt(job_id: str, text: str) -> Attempt:
         worker=worker or None,
         started_at=moment(int(started_at)) if int(started_at) else None,
         finished_at=moment(int(finished_at)),
+        release=releases.get(release),
     )
 
 
@@ -150,7 +162,7 @@ def entry_text(request: HeartbeatRequest) -> str:
     """Return a worker's own entry as it is stored."""
     fields = request._replace(leases=())._asdict()
     # A field that an earlier version does not know would invalidate the whole entry for it.
-    left_out = _NOT_KEPT if request.stuck else _NOT_KEPT | {"stuck"}
+    left_out = _NOT_KEPT | {name for name in ("stuck", "release") if not fields[name]}
     return json.dumps({name: fields[name] for name in fields if name not in left_out})
 
 

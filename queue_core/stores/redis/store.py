@@ -27,6 +27,7 @@ from queue_core.stores.redis.claim import RedisClaims, RedisHeartbeat
 from queue_core.stores.redis.insert import RedisInserts
 from queue_core.stores.redis.session import RedisLink, portions
 from queue_core.stores.redis.settle import end_leases, next_due, promote, reclaim, settle
+from queue_core.stores.redis.statistics.releases import register_release
 from queue_core.stores.redis.upkeep import Leadership, RedisUpkeep
 
 BATCH = 1000
@@ -135,6 +136,9 @@ class RedisStore:
         """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
         if types:
             await logs.register_types(self._link, types)
+
+    async def register_release(self, name: str) -> int:
+        return await register_release(self._link, name)
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
         for worker in workers:

@@ -76,11 +76,13 @@ class Dialect(NamedTuple):
             unique_key=row["unique_key"],
             losses=row["losses"],
             headers=headers_of(row["headers"]),
+            release=row["release"],
         )
 
     def attempt(self, row: Sequence[Any]) -> Attempt:
         """Return the attempt in a row of read/attempts."""
-        job_id, token, number, kind, exception, message, traceback, signature, worker, started_at, finished_at = row
+        job_id, token, number, kind, exception, message, traceback, signature, worker, *times, release = row
+        started_at, finished_at = times
         return Attempt(
             job_id=job_id,
             token=token,
@@ -93,6 +95,7 @@ class Dialect(NamedTuple):
             worker=worker,
             started_at=self.moment_or_none(started_at),
             finished_at=self.moment(finished_at),
+            release=release,
         )
 
 
@@ -122,7 +125,7 @@ class _TallySum:
 
 
 def tallies_of(rows: Iterable[Sequence[Any]]) -> list[Tally]:
-    """Return the totals of every queue, type and outcome in rows of statistics/tallies, one a pair of buckets."""
+    """Return the totals of every queue, type and outcome in rows of totals/tallies, one a pair of buckets."""
     sums: dict[tuple[str, str, str], _TallySum] = defaultdict(_TallySum)
     for queue, type_, outcome, wait_bucket, run_bucket, n, wait_us, run_us in rows:
         found = sums[queue, type_, outcome]

@@ -27,7 +27,7 @@ from queue_core.stores.sqlite.ordering import (
     release_keys,
 )
 from queue_core.stores.sqlite.session import Transaction
-from queue_core.stores.sqlite.statistics import TallyWriter
+from queue_core.stores.sqlite.statistics.totals import TallyWriter
 from queue_core.stores.sqlite.upkeep import remove
 
 

@@ -118,7 +118,7 @@ def claim(transaction: Transaction, request: ClaimRequest, rules: Rules) -> list
     transaction.run_many(
         "claim/start",
         [
-            (token + turn, request.worker, now, until, turn <= start_count, request.number, row[0])
+            (token + turn, request.worker, now, until, turn <= start_count, request.number, request.release, row[0])
             for turn, row in enumerate(rows, 1)
         ],
     )
@@ -308,6 +308,7 @@ def _register(transaction: Transaction, request: HeartbeatRequest) -> str:
         "place": request.place,
         "process": request.process,
         "stuck": request.stuck,
+        "release": request.release,
         "now": transaction.now,
     }
     transaction.run("claim/worker_entry", entry)

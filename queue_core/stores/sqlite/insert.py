@@ -24,7 +24,7 @@ from queue_core.stores.sqlite.ordering import (
     rank_of,
 )
 from queue_core.stores.sqlite.session import Params, SqliteFile, Transaction
-from queue_core.stores.sqlite.statistics import TallyWriter
+from queue_core.stores.sqlite.statistics.totals import TallyWriter
 
 
 class InsertRow(NamedTuple):

@@ -28,6 +28,7 @@ from queue_core.model.report import (
     Overview,
     Page,
     QueueInfo,
+    Release,
     SeriesPoint,
     SignatureInfo,
     Tally,
@@ -37,12 +38,14 @@ from queue_core.model.report import (
 from queue_core.model.rules import HIGHEST, SEQUENCE_BITS
 from queue_core.ports.inspector import SAMPLED_TEXT
 from queue_core.stores.sql.records import id_or_none
-from queue_core.stores.sqlite import logs, statistics
+from queue_core.stores.sqlite import logs
 from queue_core.stores.sqlite.dialect import DIALECT, SqliteConditions, conditions, load, moment
 from queue_core.stores.sqlite.file import file_system, mounts
 from queue_core.stores.sqlite.insert import known_jobs
 from queue_core.stores.sqlite.migrate import KNOWN
 from queue_core.stores.sqlite.session import RowTuple, SqliteFile, Transaction
+from queue_core.stores.sqlite.statistics import totals
+from queue_core.stores.sqlite.statistics.releases import read_releases
 
 
 def _facts(transaction: Transaction, name: str) -> dict[str, Any]:
@@ -155,7 +158,8 @@ def _info(queue: _Queue, count: Counter[str]) -> QueueInfo:
 
 
 def _worker(row: RowTuple, now: float) -> WorkerInfo:
-    name, host, pid, version, queues, types, concurrency, busy, quiet, interval, started_at, heartbeat_at, stuck = row
+    name, host, pid, version, queues, types, concurrency, busy, quiet, interval, started_at, heartbeat_at, *more = row
+    stuck, release = more
     return WorkerInfo(
         id=name,
         host=host,
@@ -171,6 +175,7 @@ def _worker(row: RowTuple, now: float) -> WorkerInfo:
         heartbeat_age=now - heartbeat_at,
         lost=now - heartbeat_at > 3 * interval,
         stuck=stuck,
+        release=release,
     )
 
 
@@ -296,9 +301,12 @@ class SqliteInspector:
         """Return the types that workers have announced."""
         return await logs.read_types(self._file)
 
+    async def releases(self) -> list[Release]:
+        return await self._file.inspect(read_releases)
+
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""
-        return await statistics.signatures(self._file, where, window, slices, limit)
+        return await totals.signatures(self._file, where, window, slices, limit)
 
     async def sample(
         self, where: Filter, limit: int, before: datetime | None = None, among: int | None = None
@@ -323,14 +331,14 @@ class SqliteInspector:
         return await self._file.inspect(read)
 
     async def tallies(self) -> list[Tally]:
-        return await statistics.tallies(self._file)
+        return await totals.tallies(self._file)
 
     async def series(self, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
-        return await statistics.series(self._file, minutes, queue)
+        return await totals.series(self._file, minutes, queue)
 
     async def conservation(self) -> Conservation:
         """Return where all jobs are; those that were removed go on counting."""
-        return await statistics.conservation(self._file)
+        return await totals.conservation(self._file)
 
     async def ping(self) -> float:
         began = time.perf_counter()

@@ -15,7 +15,7 @@ from queue_core.stores.sqlite.claim import keep_time
 from queue_core.stores.sqlite.dialect import texts
 from queue_core.stores.sqlite.ordering import Arrivals, SqliteOrderingLocks, next_numbers, notify_arrived, rank_of
 from queue_core.stores.sqlite.session import Transaction
-from queue_core.stores.sqlite.statistics import TallyWriter
+from queue_core.stores.sqlite.statistics.totals import TallyWriter
 
 
 class RunningRow(NamedTuple):
@@ -45,6 +45,8 @@ class RunningRow(NamedTuple):
     keeps_counts: int
     # workers that were lost while they ran it
     losses: int
+    # that of its worker
+    release: int
 
     @property
     def failed(self) -> int:
@@ -81,6 +83,7 @@ class Failures:
                 job.worker,
                 job.started_at,
                 now,
+                job.release,
             )
         )
 

@@ -29,6 +29,7 @@ from queue_core.stores.sql.callers import driver_connection
 from queue_core.stores.sqlite import claim, insert, logs, settle, upkeep
 from queue_core.stores.sqlite.claim import SqliteHeartbeat
 from queue_core.stores.sqlite.session import SqliteFile
+from queue_core.stores.sqlite.statistics.releases import register_release
 from queue_core.stores.sqlite.upkeep import SqliteUpkeep
 
 
@@ -128,6 +129,9 @@ class SqliteStore:
     async def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""
         await self._file.write_soft(lambda transaction: logs.register_types(transaction, types))
+
+    async def register_release(self, name: str) -> int:
+        return await self._file.write_soft(partial(register_release, name=name))
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
         await self._file.write_soft(lambda transaction: upkeep.write_off(transaction, workers))

@@ -14,7 +14,7 @@ from queue_core.model.settings import RetentionSettings
 from queue_core.stores.sqlite.claim import keep_time
 from queue_core.stores.sqlite.ordering import SqliteOrderingLocks, forget, notify_arrived, rank_of, release_keys
 from queue_core.stores.sqlite.session import SqliteFile, Transaction
-from queue_core.stores.sqlite.statistics import TallyWriter
+from queue_core.stores.sqlite.statistics.totals import TallyWriter
 
 MEMBERS = 10_000
 """Members forgotten in one transaction: some 20 ms, in which no other process can write."""

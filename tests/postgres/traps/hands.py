@@ -133,6 +133,7 @@ def claim_parameters(queue_id: int, ids: Sequence[str] | None = None, **given: A
         "inline": None,
         "lease": LEASE,
         "claim": 0,
+        "release": 0,
     } | given
     return params | (parameters_of([EVERYWHERE]) if ids is None else {"ids": plain_array(ids)})
 
@@ -165,6 +166,7 @@ def beat_parameters(claims: Sequence[Claim], **given: Any) -> dict[str, Any]:
         "place": "",
         "process": "",
         "stuck": 0,
+        "release": 0,
         "look": False,
     } | given
 

@@ -42,6 +42,7 @@ async def test_claim(world: World, look: Look) -> None:
             "worker": "worker-1",
             "token": "token1",
             "claim": "some",
+            "release": "0",
         },
         "pending": None,
         "running": {"a": "t2+60s"},
@@ -90,8 +91,8 @@ async def test_finish(world: World, look: Look, kind: str, place: str) -> None:
     assert changes(after, await look()) == {}
 
 
-RETURNED = {"lease_expires_at": None, "claim": None, "worker": None, "started_at": None}
-ATTEMPT = ("1", "token1", "t3", "error", "no such file", "worker-1")
+RETURNED = {"lease_expires_at": None, "claim": None, "worker": None, "release": None, "started_at": None}
+ATTEMPT = ("1", "token1", "t3", "error", "no such file", "worker-1\n0")
 SIGNED = {"signatures": {"0123456789ab": "OSError: no such file"}, "last_seen": {"0123456789ab": "t3"}}
 FAILED = {"error": "OSError: no such file", "failure_kind": "error", "signature": "0123456789ab"}
 
@@ -258,7 +259,7 @@ async def test_reclaim(world: World, look: Look) -> None:
             "failure_kind": "lost",
             "signature": signature,
         },
-        "attempts:a": [("1", "token1", "t3", "lost", said, "worker-1")],
+        "attempts:a": [("1", "token1", "t3", "lost", said, "worker-1\n0")],
         "signatures": {signature: "WorkerLost: a worker was lost while it ran this job"},
         "last_seen": {signature: "t3"},
         "running": None,

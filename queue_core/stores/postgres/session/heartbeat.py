@@ -89,6 +89,7 @@ class PostgresHeartbeat:
                 "place": request.place,
                 "process": request.process,
                 "stuck": request.stuck,
+                "release": request.release,
                 "look": request.with_neighbours,
             },
             request.lease / 3,

@@ -102,9 +102,9 @@ WITH soft AS MATERIALIZED (
     WINDOW best AS (ORDER BY c.rank ROWS UNBOUNDED PRECEDING)
 -- Jobs until their payloads fill 8 MB (queue_core.runtime.LARGEST).
 ), leased AS (
-    INSERT INTO {schema}.leases (id, token, queue_id, worker, started_at, expires_at, started, claim, limited)
+    INSERT INTO {schema}.leases (id, token, queue_id, worker, started_at, expires_at, started, claim, limited, release)
     SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.position <= %(starting)s,
-           %(claim)s, %(inline)s::int IS NOT NULL
+           %(claim)s, %(inline)s::int IS NOT NULL, %(release)s
       FROM numbered n, soft
      WHERE n.ahead < 8388608
         ON CONFLICT (id) DO NOTHING
@@ -148,9 +148,9 @@ WITH soft AS MATERIALIZED (
     WINDOW best AS (ORDER BY c.rank ROWS UNBOUNDED PRECEDING)
 -- Jobs until their payloads fill 8 MB (queue_core.runtime.LARGEST).
 ), leased AS (
-    INSERT INTO {schema}.leases (id, token, queue_id, worker, started_at, expires_at, started, claim, limited)
+    INSERT INTO {schema}.leases (id, token, queue_id, worker, started_at, expires_at, started, claim, limited, release)
     SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.position <= %(starting)s,
-           %(claim)s, %(inline)s::int IS NOT NULL
+           %(claim)s, %(inline)s::int IS NOT NULL, %(release)s
       FROM numbered n, soft
      WHERE n.ahead < 8388608
         ON CONFLICT (id) DO NOTHING

@@ -26,14 +26,15 @@ WITH soft AS MATERIALIZED (
 ), before AS MATERIALIZED (
     SELECT command FROM {schema}.workers WHERE id = %(worker)s
 ), entry AS (
-    INSERT INTO {schema}.workers AS w (id, host, pid, version, queues, types, concurrency, busy, quiet, interval_s, place, process, stuck)
+    INSERT INTO {schema}.workers AS w (id, host, pid, version, queues, types, concurrency, busy, quiet, interval_s, place, process, stuck,
+                                       release)
     SELECT %(worker)s, %(host)s, %(pid)s, %(version)s, %(queues)s::text[], %(types)s::text[], %(concurrency)s, %(busy)s,
-           %(quiet)s, %(interval)s, %(place)s, %(process)s, %(stuck)s
+           %(quiet)s, %(interval)s, %(place)s, %(process)s, %(stuck)s, %(release)s
       FROM soft
         ON CONFLICT (id) DO UPDATE
        SET heartbeat_at = now(), queues = excluded.queues, types = excluded.types, concurrency = excluded.concurrency,
            busy = excluded.busy, quiet = excluded.quiet, interval_s = excluded.interval_s,
-           place = excluded.place, process = excluded.process, stuck = excluded.stuck,
+           place = excluded.place, process = excluded.process, stuck = excluded.stuck, release = excluded.release,
            command = CASE WHEN w.command = coalesce((SELECT command FROM before), '') THEN '' ELSE w.command END
 )
 -- A lease that is there but was locked is not lost: it is answered like a renewed one.

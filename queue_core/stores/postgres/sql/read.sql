@@ -70,7 +70,8 @@ SELECT * FROM ({views}) AS page ORDER BY {order} LIMIT %(limit)s
 (SELECT v.id, v.queue, v.type, v.status::text AS status, v.priority, left(v.payload, %(room)s) AS payload, v.tags, v.headers,
         v.retry_count, v.max_retries, v.crashes, v.losses, v.token, v.run_at, v.created_at, v.started_at, v.finished_at, v.updated_at,
         v.error, left(v.result, %(room)s) AS result, v.signature, v.kind, v.progress, v.message, v.worker, v.expires_at,
-        v.cancel, v.trashed_at, v.ordering_key, v.unique_key, NULL::text AS traceback
+        v.cancel, v.trashed_at, v.ordering_key, v.unique_key, NULL::text AS traceback,
+        (SELECT r.name FROM {schema}.releases r WHERE r.id = v.release) AS release
    FROM (SELECT v.id, v.updated_at FROM {view} v WHERE {conditions} ORDER BY {order} LIMIT %(limit)s) f
    JOIN {view} v ON v.id = f.id AND v.updated_at = f.updated_at)
 
@@ -79,7 +80,8 @@ SELECT * FROM ({views}) AS page ORDER BY {order} LIMIT %(limit)s
 (SELECT v.id, v.queue, v.type, v.status::text AS status, v.priority, left(v.payload, %(room)s) AS payload, v.tags, v.headers,
         v.retry_count, v.max_retries, v.crashes, v.losses, v.token, v.run_at, v.created_at, v.started_at, v.finished_at, v.updated_at,
         v.error, left(v.result, 0) AS result, v.signature, v.kind, v.progress, v.message, v.worker, v.expires_at,
-        v.cancel, v.trashed_at, v.ordering_key, v.unique_key, NULL::text AS traceback
+        v.cancel, v.trashed_at, v.ordering_key, v.unique_key, NULL::text AS traceback,
+        (SELECT r.name FROM {schema}.releases r WHERE r.id = v.release) AS release
    FROM (SELECT v.id, v.updated_at
            FROM (SELECT * FROM {view} v WHERE v.updated_at < coalesce(%(before)s::timestamptz, 'infinity') ORDER BY {order} LIMIT %(among)s) v
           WHERE {conditions} ORDER BY {order} LIMIT %(limit)s) f
@@ -118,8 +120,8 @@ SELECT id::text FROM ({views}) AS found ORDER BY {order} LIMIT %(limit)s
 -- name: attempts
 -- The failed attempts of a job, oldest first.
 SELECT a.job_id::text, a.token, a.number, a.kind, a.exception, a.message, a.traceback, a.signature, a.worker, a.started_at,
-       a.finished_at
-  FROM {schema}.job_attempts a
+       a.finished_at, r.name
+  FROM {schema}.job_attempts a LEFT JOIN {schema}.releases r ON r.id = a.release
  WHERE a.job_id = %(id)s::uuid
  ORDER BY a.token
 
@@ -209,7 +211,8 @@ SELECT b.pid, coalesce(a.application_name, '') AS application, host(a.client_add
 -- name: workers
 -- Every worker that announced itself, with the seconds since its heartbeat and whether it is taken for lost.
 SELECT id, host, pid, version, queues, types, concurrency, busy, quiet, started_at, heartbeat_at,
-       extract(epoch FROM now() - heartbeat_at)::float8, heartbeat_at <= now() - make_interval(secs => 3 * interval_s), stuck
+       extract(epoch FROM now() - heartbeat_at)::float8, heartbeat_at <= now() - make_interval(secs => 3 * interval_s), stuck,
+       (SELECT r.name FROM {schema}.releases r WHERE r.id = release)
   FROM {schema}.workers
  ORDER BY id
 
@@ -219,7 +222,8 @@ SELECT v.id, v.queue, v.type, v.status::text AS status, v.priority, v.payload, v
        v.retry_count, v.max_retries, v.crashes, v.losses, v.token, v.run_at, v.created_at, v.started_at, v.finished_at, v.updated_at,
        v.error, v.result, v.signature, v.kind, v.progress, v.message, v.worker, v.expires_at, v.cancel, v.trashed_at,
        v.ordering_key, v.unique_key,
-       (SELECT a.traceback FROM {schema}.job_attempts a WHERE a.job_id = v.id ORDER BY a.token DESC LIMIT 1) AS traceback
+       (SELECT a.traceback FROM {schema}.job_attempts a WHERE a.job_id = v.id ORDER BY a.token DESC LIMIT 1) AS traceback,
+       (SELECT r.name FROM {schema}.releases r WHERE r.id = v.release) AS release
   FROM {schema}.all_jobs v
  WHERE v.id = %(id)s::uuid
  ORDER BY v.updated_at DESC

@@ -7,7 +7,7 @@ WITH input AS MATERIALIZED (
       FROM unnest(%(id)s::uuid[], %(token)s::bigint[], %(status)s::text[], %(run_us)s::bigint[], %(result)s::text[])
            AS i (id, token, outcome, run_us, result)
 ), held AS MATERIALIZED (
-    SELECT j.*, i.token, i.outcome, i.run_us, i.result, l.worker, l.started_at
+    SELECT j.*, i.token, i.outcome, i.run_us, i.result, l.worker, l.started_at, l.release
       FROM input i
      CROSS JOIN LATERAL (SELECT * FROM {schema}.leases l WHERE l.id = i.id AND l.token = i.token OFFSET 0) l
      CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j
@@ -28,20 +28,20 @@ WITH input AS MATERIALIZED (
 ), archived AS (
     INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, headers, retry_count, crashes, losses,
                              max_retries, last_token, error, result, worker, created_at, started_at, ordering_key,
-                             unique_key, unique_seconds)
+                             unique_key, unique_seconds, release)
     SELECT id, queue_id, seq, priority, outcome::{schema}.job_status, run_at, type, payload, tags, headers, retry_count, crashes, losses,
-           max_retries, token, error, result, worker, created_at, started_at, ordering_key, unique_key, unique_seconds
+           max_retries, token, error, result, worker, created_at, started_at, ordering_key, unique_key, unique_seconds, release
       FROM removed
 ), measured AS (
-    SELECT queue_id, type, outcome, run_us,
+    SELECT queue_id, type, outcome, release, run_us,
            greatest(0, extract(epoch FROM started_at - run_at) * 1000000)::bigint AS wait_us
       FROM removed
 ), tallied AS (
-    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us)
-    SELECT queue_id, type, outcome, width_bucket(wait_us - 1, %(bounds)s::bigint[]),
+    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, release, wait_bucket, run_bucket, n, wait_us, run_us)
+    SELECT queue_id, type, outcome, release, width_bucket(wait_us - 1, %(bounds)s::bigint[]),
            width_bucket(run_us - 1, %(bounds)s::bigint[]), count(*), sum(wait_us), sum(run_us)
       FROM measured
-     GROUP BY 1, 2, 3, 4, 5
+     GROUP BY 1, 2, 3, 4, 5, 6
 )
 SELECT id::text, token FROM removed
 
@@ -62,7 +62,7 @@ WITH input AS MATERIALIZED (
                  signature, title, summary)
 ), held AS MATERIALIZED (
     SELECT j.*, i.token, i.retry, i.new_seq, i.due, i.arrival_us, i.aging_us, i.run_us, i.kind, i.exception, i.message, i.traceback, i.signature,
-           i.title, i.summary, l.worker, l.started_at
+           i.title, i.summary, l.worker, l.started_at, l.release
       FROM input i
      CROSS JOIN LATERAL (SELECT * FROM {schema}.leases l WHERE l.id = i.id AND l.token = i.token AND NOT l.cancel OFFSET 0) l
      CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j
@@ -76,7 +76,7 @@ WITH input AS MATERIALIZED (
 ), changed AS MATERIALIZED (
     SELECT id, queue_id, type, priority, payload, tags, headers, crashes, losses + (kind IS NOT NULL AND kind = 'lost')::int AS losses,
            max_retries, created_at, token, retry, run_us, kind, exception,
-           message, traceback, signature, title, worker, started_at,
+           message, traceback, signature, title, worker, started_at, release,
            coalesce(new_seq, seq) AS seq,
            CASE WHEN retry THEN 'retrying'::{schema}.job_status WHEN due > now() THEN 'scheduled' ELSE 'queued' END AS status,
            CASE WHEN retry OR due > now() OR new_seq IS NOT NULL AND ordering_key IS NOT NULL THEN NULL
@@ -100,9 +100,9 @@ WITH input AS MATERIALIZED (
 ), freed AS (
     DELETE FROM {schema}.leases WHERE id = ANY (ARRAY(SELECT id FROM changed))
 ), attempts AS (
-    INSERT INTO {schema}.job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
+    INSERT INTO {schema}.job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at, release)
     SELECT id, token, retry_count + crashes + losses, kind, exception, message, traceback, signature,
-           CASE WHEN retry THEN 'retrying' ELSE 'released' END, worker, started_at
+           CASE WHEN retry THEN 'retrying' ELSE 'released' END, worker, started_at, release
       FROM changed WHERE kind IS NOT NULL
 ), signatures AS (
     INSERT INTO {schema}.error_signatures (signature, title, exception)
@@ -134,7 +134,7 @@ WITH input AS MATERIALIZED (
            AS i (id, token, run_us, kind, exception, text, traceback, signature, title, summary)
 ), held AS MATERIALIZED (
     SELECT j.*, i.token, i.run_us, i.kind, i.exception, i.text, i.traceback, i.signature, i.title, i.summary, l.worker,
-           l.started_at, l.progress, l.message
+           l.started_at, l.progress, l.message, l.release
       FROM input i
      CROSS JOIN LATERAL (SELECT * FROM {schema}.leases l WHERE l.id = i.id AND l.token = i.token OFFSET 0) l
      CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j
@@ -152,32 +152,32 @@ WITH input AS MATERIALIZED (
 ), buried AS (
     INSERT INTO {schema}.jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, headers, retry_count, crashes, losses, max_retries,
                            last_token, error, signature, kind, progress, message, worker, created_at, started_at,
-                           ordering_key, admitted, unique_key, unique_seconds)
+                           ordering_key, admitted, unique_key, unique_seconds, release)
     SELECT id, queue_id, seq, priority, run_at, type, payload, tags, headers, retry_count, crashes + (kind = 'poison')::int,
            losses + (kind = 'lost')::int, max_retries, token, summary, signature, kind, progress, message, worker, created_at, started_at,
            ordering_key, admitted AND queue_id = ANY (ARRAY(SELECT id FROM {schema}.queues WHERE name = ANY (%(blocking)s::text[]))),
-           unique_key, unique_seconds
+           unique_key, unique_seconds, release
       FROM removed
 ), attempts AS (
-    INSERT INTO {schema}.job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
+    INSERT INTO {schema}.job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at, release)
     SELECT id, token, retry_count + crashes + losses + 1, kind, exception, text, traceback, signature, 'dead',
-           worker, started_at
+           worker, started_at, release
       FROM removed
 ), signatures AS (
     INSERT INTO {schema}.error_signatures (signature, title, exception)
     SELECT DISTINCT ON (signature) signature, title, exception FROM removed ORDER BY signature
         ON CONFLICT (signature) DO NOTHING
 ), measured AS (
-    SELECT queue_id, type, signature, kind, run_us,
+    SELECT queue_id, type, signature, kind, release, run_us,
            greatest(0, extract(epoch FROM started_at - run_at) * 1000000)::bigint AS wait_us
       FROM removed
 ), tallied AS (
-    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, signature, wait_bucket, run_bucket, n, wait_us, run_us)
-    SELECT queue_id, type, 'dead', signature, width_bucket(wait_us - 1, %(bounds)s::bigint[]),
+    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, signature, release, wait_bucket, run_bucket, n, wait_us, run_us)
+    SELECT queue_id, type, 'dead', signature, release, width_bucket(wait_us - 1, %(bounds)s::bigint[]),
            width_bucket(run_us - 1, %(bounds)s::bigint[]), count(*), sum(wait_us), sum(run_us)
-      FROM measured GROUP BY 1, 2, 3, 4, 5, 6
+      FROM measured GROUP BY 1, 2, 3, 4, 5, 6, 7
     UNION ALL
-    SELECT queue_id, type, 'timed_out', '', -1, -1, count(*), 0, 0 FROM measured WHERE kind = 'timeout' GROUP BY 1, 2
+    SELECT queue_id, type, 'timed_out', '', 0, -1, -1, count(*), 0, 0 FROM measured WHERE kind = 'timeout' GROUP BY 1, 2
 )
 SELECT id::text, token FROM removed
 
@@ -187,14 +187,14 @@ SELECT id::text, token FROM removed
 -- requeued ones are rewritten. A job that releases an ordering key is only named, as one without a token, unless that
 -- key is locked.
 WITH expired AS MATERIALIZED (
-    SELECT id, token, worker, started_at, progress, message, cancel, started FROM {schema}.leases
+    SELECT id, token, worker, started_at, progress, message, cancel, started, release FROM {schema}.leases
      WHERE expires_at < now() AND ctid BETWEEN %(first_row)s::tid AND %(last_row)s::tid
     UNION ALL
-    SELECT id, token, worker, started_at, progress, message, cancel, started FROM {schema}.leases
+    SELECT id, token, worker, started_at, progress, message, cancel, started, release FROM {schema}.leases
      WHERE expires_at < now() AND id = ANY (%(ids)s::uuid[])
      LIMIT %(limit)s
 ), locked AS MATERIALIZED (
-    SELECT j.*, e.token, e.worker, e.started_at, e.progress, e.message, e.cancel, e.started,
+    SELECT j.*, e.token, e.worker, e.started_at, e.progress, e.message, e.cancel, e.started, e.release,
            CASE WHEN e.started AND j.losses + 1 >= %(bound)s THEN 'lost' WHEN e.cancel THEN 'cancelled' ELSE 'requeued' END AS fate
       FROM expired e
      CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j WHERE j.id = e.id AND j.last_token < e.token FOR UPDATE SKIP LOCKED) j
@@ -211,7 +211,7 @@ WITH expired AS MATERIALIZED (
     DELETE FROM {schema}.jobs WHERE id = ANY (ARRAY(SELECT id FROM ended)) RETURNING id
 ), requeued AS MATERIALIZED (
     SELECT id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, headers, retry_count, crashes, losses + started::int AS losses,
-           max_retries, created_at, token, worker, started_at, started, ordering_key, admitted, unique_key, unique_seconds, aged_rank,
+           max_retries, created_at, token, worker, started_at, started, release, ordering_key, admitted, unique_key, unique_seconds, aged_rank,
            CASE WHEN started THEN %(exception)s || ': ' || %(loss_text)s || ' (last: ' || worker || ')' ELSE error END AS error
       FROM ended
      WHERE fate = 'requeued' AND (id IN (SELECT id FROM deleted)) IS TRUE
@@ -234,46 +234,47 @@ WITH expired AS MATERIALIZED (
 ), archived AS (
     INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, headers, retry_count, crashes, losses,
                              max_retries, last_token, error, worker, created_at, started_at, ordering_key, unique_key,
-                             unique_seconds)
+                             unique_seconds, release)
     SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, headers, retry_count, crashes, losses + started::int, max_retries,
            token, CASE WHEN started THEN %(exception)s || ': ' || %(loss_text)s || ' (last: ' || worker || ')' ELSE error END, worker,
-           created_at, started_at, ordering_key, unique_key, unique_seconds
+           created_at, started_at, ordering_key, unique_key, unique_seconds, release
       FROM stopped
 ), buried AS (
     INSERT INTO {schema}.jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, headers, retry_count, crashes, losses, max_retries,
                            last_token, error, signature, kind, progress, message, worker, created_at, started_at,
-                           ordering_key, admitted, unique_key, unique_seconds)
+                           ordering_key, admitted, unique_key, unique_seconds, release)
     SELECT id, queue_id, seq, priority, run_at, type, payload, tags, headers, retry_count, crashes, losses + 1, max_retries,
            token, %(exception)s || ': ' || %(lost_text)s || ' (last: ' || worker || ')', %(lost_signature)s, 'lost', progress, message, worker,
            created_at, started_at, ordering_key,
-           admitted AND queue_id = ANY (ARRAY(SELECT id FROM {schema}.queues WHERE name = ANY (%(blocking)s::text[]))), unique_key, unique_seconds
+           admitted AND queue_id = ANY (ARRAY(SELECT id FROM {schema}.queues WHERE name = ANY (%(blocking)s::text[]))), unique_key, unique_seconds,
+           release
       FROM removed
 ), signatures AS (
     INSERT INTO {schema}.error_signatures (signature, title, exception)
     SELECT %(lost_signature)s, %(lost_title)s, %(exception)s FROM removed LIMIT 1
         ON CONFLICT (signature) DO NOTHING
 ), attempts AS (
-    INSERT INTO {schema}.job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
+    INSERT INTO {schema}.job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at, release)
     SELECT id, token, retry_count + crashes + losses, 'lost', %(exception)s, %(loss_text)s || ' (last: ' || worker || ')', '',
-           %(loss_signature)s, 'crashed', worker, started_at
+           %(loss_signature)s, 'crashed', worker, started_at, release
       FROM requeued WHERE started
     UNION ALL
     SELECT id, token, retry_count + crashes + losses + 1, 'lost', %(exception)s, %(loss_text)s || ' (last: ' || worker || ')', '',
-           %(loss_signature)s, 'crashed', worker, started_at
+           %(loss_signature)s, 'crashed', worker, started_at, release
       FROM stopped WHERE started
     UNION ALL
     SELECT id, token, retry_count + crashes + losses + 1, 'lost', %(exception)s, %(lost_text)s || ' (last: ' || worker || ')', '',
-           %(lost_signature)s, 'crashed', worker, started_at
+           %(lost_signature)s, 'crashed', worker, started_at, release
       FROM removed
 ), tallied AS (
-    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, signature, n)
-    SELECT queue_id, type, CASE WHEN started THEN 'crashed' ELSE 'released' END, '', count(*) FROM requeued GROUP BY 1, 2, 3
+    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, signature, release, n)
+    SELECT queue_id, type, CASE WHEN started THEN 'crashed' ELSE 'released' END, '', 0, count(*) FROM requeued GROUP BY 1, 2, 3
     UNION ALL
-    SELECT queue_id, type, 'crashed', '', count(*) FROM removed GROUP BY 1, 2
+    SELECT queue_id, type, 'crashed', '', 0, count(*) FROM removed GROUP BY 1, 2
     UNION ALL
-    SELECT queue_id, type, 'dead', %(lost_signature)s, count(*) FROM removed GROUP BY 1, 2
+    SELECT queue_id, type, 'dead', %(lost_signature)s, release, count(*) FROM removed GROUP BY 1, 2, release
     UNION ALL
-    SELECT queue_id, type, o.outcome, '', count(*) FROM stopped CROSS JOIN (VALUES ('crashed'), ('cancelled')) AS o (outcome)
+    SELECT queue_id, type, o.outcome, '', 0, count(*) FROM stopped CROSS JOIN (VALUES ('crashed'), ('cancelled')) AS o (outcome)
      WHERE started OR o.outcome = 'cancelled' GROUP BY 1, 2, 3
 )
 SELECT b.id::text, q.name, b.type, b.token, b.worker, b.losses, b.rank, false, b.started, b.ordering_key FROM requeued b JOIN {schema}.queues q ON q.id = b.queue_id
@@ -296,7 +297,7 @@ WITH input AS MATERIALIZED (
            AS i (id, token, retry, run_us, kind, exception, message, traceback, signature, title, summary)
 ), held AS MATERIALIZED (
     SELECT j.*, i.token, i.retry, i.run_us, i.kind, i.exception, i.message, i.traceback, i.signature, i.title, i.summary, l.worker,
-           l.started_at
+           l.started_at, l.release
       FROM input i
      CROSS JOIN LATERAL (SELECT * FROM {schema}.leases l WHERE l.id = i.id AND l.token = i.token AND l.cancel OFFSET 0) l
      CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j
@@ -314,15 +315,15 @@ WITH input AS MATERIALIZED (
 ), archived AS (
     INSERT INTO {schema}.job_history (id, queue_id, seq, priority, status, run_at, type, payload, tags, headers, retry_count, crashes, losses,
                              max_retries, last_token, error, worker, created_at, started_at, ordering_key, unique_key,
-                             unique_seconds)
+                             unique_seconds, release)
     SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, headers, retry_count, crashes,
            losses + (kind IS NOT NULL AND kind = 'lost')::int, max_retries, token,
-           coalesce(summary, error), worker, created_at, started_at, ordering_key, unique_key, unique_seconds
+           coalesce(summary, error), worker, created_at, started_at, ordering_key, unique_key, unique_seconds, release
       FROM removed
 ), attempts AS (
-    INSERT INTO {schema}.job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at)
+    INSERT INTO {schema}.job_attempts (job_id, token, number, kind, exception, message, traceback, signature, outcome, worker, started_at, release)
     SELECT id, token, retry_count + crashes + losses + 1, kind, exception, message, traceback, signature,
-           CASE WHEN retry THEN 'retrying' ELSE 'released' END, worker, started_at
+           CASE WHEN retry THEN 'retrying' ELSE 'released' END, worker, started_at, release
       FROM removed WHERE kind IS NOT NULL
 ), signatures AS (
     INSERT INTO {schema}.error_signatures (signature, title, exception)

@@ -281,7 +281,7 @@ for i = 1, #KEYS - 20 do
       redis.call('ZREM', KEYS[set], id)
     end
     redis.call('HDEL', KEYS[7], id)
-    redis.call('HDEL', key, 'losses', 'completed_at', 'trashed_at', 'result', 'started_at', 'worker', 'progress', 'progress_message')
+    redis.call('HDEL', key, 'losses', 'completed_at', 'trashed_at', 'result', 'started_at', 'worker', 'release', 'progress', 'progress_message')
     redis.call('HSET', key, 'status', delay > 0 and 'scheduled' or 'queued', 'updated_at', stamp, 'retry_count', 0,
       'run_at', digits(now + delay), 'rank', rank)
     if unique and not til and not holder_of(KEYS[16], KEYS[17], KEYS[3], unique) then

@@ -15,7 +15,7 @@ return order and order ~= '-' and order or ''
 --       hashes of the jobs
 -- ARGV: 1 worker, 2 lease in us, 3 limit, 4 name of this claim, 5 how many of them start at once,
 --       6..8 of a queue with limits: jobs running at a time, starts a second, starts that may be saved up (or empty),
---       9 number of types, '*' for every type, then these types, then the ids
+--       9 the worker's release, 10 number of types, '*' for every type, then these types, then the ids
 -- Returns for each claimed job a list: position among the ids, token, type, payload, priority, rank, retry_count,
 --   max_retries, crashes, created_at, tags, ordering_key, losses, headers. Asked again under the same name, it gives the same jobs once more.
 -- A token: microseconds (16 digits), which grow from claim to claim whatever the clock does, and the server's run (3
@@ -27,10 +27,10 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
   return {}
 end
 local worker, lease, limit, name, begin = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
-local every = ARGV[9] == '*'
-local first = 9 + (every and 0 or tonumber(ARGV[9]))
+local release, every = ARGV[9], ARGV[10] == '*'
+local first = 10 + (every and 0 or tonumber(ARGV[10]))
 local wanted = {}
-for i = 10, first do
+for i = 11, first do
   wanted[ARGV[i]] = true
 end
 local found, answers, gone, seen, before, sorted, size = {}, {}, {}, {}, 0, true, 0
@@ -68,7 +68,7 @@ for place = 1, math.min(most, #found) do
   last = math.max(last, number(string.sub(job[14] or '0', 1, 16))) + 1
   local token = digits(last) .. epoch
   redis.call('HSET', key, 'status', 'running', 'updated_at', stamp, 'started_at', stamp, 'lease_expires_at', expiry,
-    'worker', worker, 'token', token, 'claim', name)
+    'worker', worker, 'token', token, 'claim', name, 'release', release)
   if place > begin then
     redis.call('HSET', key, 'ahead', 1)
   end

@@ -15,11 +15,12 @@ end
 -- name: failure
 -- Shared: keep a failed attempt, and the title of its error with the time when it was first seen; count losses and crashes.
 -- The failure is in ARGV behind `a`: the failure as JSON, its line, its kind, its signature, its title.
--- An attempt: number, token, started_at, finished_at, the failure as JSON; after the line's end the worker, as it is.
-local function fail(key, attempts, signatures, seen, nth, token, started_at, worker, a)
+-- An attempt: number, token, started_at, finished_at, the failure as JSON; the worker and its release follow
+--   in lines of their own.
+local function fail(key, attempts, signatures, seen, nth, token, started_at, worker, release, a)
   local head = nth .. ' ' .. token .. ' ' .. (started_at or '0') .. ' ' .. stamp .. ' '
   local failure, line, kind, signature, title = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], ARGV[a + 5]
-  redis.call('RPUSH', attempts, head .. failure .. '\n' .. (worker or ''))
+  redis.call('RPUSH', attempts, head .. failure .. '\n' .. (worker or '') .. '\n' .. (release or '0'))
   redis.call('LTRIM', attempts, -50, -1)
   redis.call('HSETNX', signatures, signature, stamp .. ' ' .. title)
   redis.call('ZADD', seen, stamp, signature)

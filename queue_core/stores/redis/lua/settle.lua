@@ -20,7 +20,7 @@ for i = 1, (#KEYS - 14) / 2 do
   local key, attempts, a = KEYS[13 + 2 * i], KEYS[14 + 2 * i], 20 + 10 * (i - 1)
   local id, token, kind, failure, signature = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 6], ARGV[a + 9]
   local job = redis.call('HMGET', key, 'status', 'token', 'ended', 'cancel_requested', 'type', 'retry_count', 'crashes',
-    'run_at', 'started_at', 'worker', 'ordering_key', 'losses')
+    'run_at', 'started_at', 'worker', 'ordering_key', 'losses', 'release')
   local type, started_at = job[5], job[9]
   answers[i] = fence(job[1], job[2], job[3], token, kind)
   if answers[i] == 1 then
@@ -31,7 +31,7 @@ for i = 1, (#KEYS - 14) / 2 do
     count_run(kind, type, ARGV[a + 4], ARGV[a + 5])
     count_wait(kind, type, started_at, job[8])
     if failure ~= '' then
-      fail(key, attempts, KEYS[9], KEYS[10], number(job[6]) + number(job[7]) + number(job[12]) + 1, token, started_at, job[10], a + 5)
+      fail(key, attempts, KEYS[9], KEYS[10], number(job[6]) + number(job[7]) + number(job[12]) + 1, token, started_at, job[10], job[13], a + 5)
     end
     redis.call('HSET', key, 'status', 'dead', 'updated_at', stamp, 'completed_at', stamp, 'ended', ending(job[3], token, kind))
     redis.call('HDEL', key, 'lease_expires_at', 'claim', 'ahead', 'cancel_requested')
@@ -215,14 +215,14 @@ for i = 1, (#KEYS - 17) / 2 do
   local key, attempts, a = KEYS[16 + 2 * i], KEYS[17 + 2 * i], 3 + 8 * (i - 1)
   local id, token, losses, signature = ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 3]), ARGV[a + 7]
   local job = redis.call('HMGET', key, 'status', 'token', 'lease_expires_at', 'losses', 'type', 'rank', 'retry_count',
-    'started_at', 'worker', 'cancel_requested', 'ahead', 'priority', 'ordering_key', 'crashes')
+    'started_at', 'worker', 'cancel_requested', 'ahead', 'priority', 'ordering_key', 'crashes', 'release')
   local type, rank, started, order = job[5], digits(number(job[6])), job[11] and 0 or 1, job[13]
   answers[i] = ''
   if job[1] ~= 'running' then
     redis.call('ZREM', KEYS[1], id)
   elseif job[2] == token and number(job[3]) < now and number(job[4]) + started == losses then
     if started == 1 then
-      fail(key, attempts, KEYS[12], KEYS[13], number(job[7]) + number(job[14]) + losses, token, job[8], job[9], a + 3)
+      fail(key, attempts, KEYS[12], KEYS[13], number(job[7]) + number(job[14]) + losses, token, job[8], job[9], job[15], a + 3)
       count('crashed', type)
     end
     redis.call('HSET', key, 'updated_at', stamp)
@@ -244,7 +244,7 @@ for i = 1, (#KEYS - 17) / 2 do
       answers[i] = with_unblocked('c', order and release_key(order, id))
     else
       redis.call('HSET', key, 'status', 'queued')
-      redis.call('HDEL', key, 'started_at', 'worker', 'progress', 'progress_message')
+      redis.call('HDEL', key, 'started_at', 'worker', 'release', 'progress', 'progress_message')
       redis.call('ZADD', KEYS[2], stamp, id)
       redis.call('ZADD', KEYS[3], rank, id)
       add_waiting('q', type, number(job[12]), 1)
@@ -283,7 +283,7 @@ for i = 1, (#KEYS - 18) / 2 do
   local key, attempts, a = KEYS[17 + 2 * i], KEYS[18 + 2 * i], 20 + 13 * (i - 1)
   local id, token, kind, delay = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 6]
   local job = redis.call('HMGET', key, 'status', 'token', 'ended', 'cancel_requested', 'type', 'rank', 'retry_count',
-    'crashes', 'run_at', 'started_at', 'worker', 'priority', 'ordering_key', 'losses')
+    'crashes', 'run_at', 'started_at', 'worker', 'priority', 'ordering_key', 'losses', 'release')
   local type, rank, run_at, started_at = job[5], digits(number(job[6])), job[9], job[10]
   local retries, order, outcome, unblocked = number(job[7]), job[13], kind == 'retrying' and 'retried' or kind, nil
   local held = fence(job[1], job[2], job[3], token, kind)
@@ -293,7 +293,7 @@ for i = 1, (#KEYS - 18) / 2 do
       count('timed_out', type)
     end
     if ARGV[a + 9] ~= '' then -- crashes, losses and retries are counted apart; an attempt's number counts them all
-      fail(key, attempts, KEYS[10], KEYS[11], retries + number(job[8]) + number(job[14]) + 1, token, started_at, job[11], a + 8)
+      fail(key, attempts, KEYS[10], KEYS[11], retries + number(job[8]) + number(job[14]) + 1, token, started_at, job[11], job[15], a + 8)
     end
     redis.call('ZREM', KEYS[1], id)
     redis.call('HDEL', key, 'lease_expires_at', 'claim', 'ahead', 'cancel_requested', 'progress', 'progress_message')
@@ -308,7 +308,7 @@ for i = 1, (#KEYS - 18) / 2 do
       answers[i] = 'c'
     else
       local status, due, seq = 'queued', now, nil
-      redis.call('HDEL', key, 'started_at', 'worker')
+      redis.call('HDEL', key, 'started_at', 'worker', 'release')
       redis.call('ZADD', KEYS[2], stamp, id)
       if kind == 'retrying' then
         status, due = kind, now + delay

@@ -27,3 +27,19 @@ CREATE TABLE job_stacks (
 ) STRICT;
 CREATE INDEX job_stacks_job ON job_stacks (job_id, number);
 CREATE INDEX job_stacks_asked ON job_stacks (worker) WHERE taken_at IS NULL;
+
+-- Releases of programs, as numbers in the rows: of workers, of the last attempt of jobs, of the attempts that failed.
+
+CREATE TABLE releases (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL CONSTRAINT releases_name_key UNIQUE CONSTRAINT releases_name_check CHECK (length(name) BETWEEN 1 AND 64),
+    -- Its order among all: a new one comes last, or before the first greater version, and those behind it move on.
+    place INTEGER NOT NULL,
+    first_seen REAL NOT NULL
+) STRICT;
+
+-- 0 = unknown.
+ALTER TABLE workers ADD COLUMN release INTEGER NOT NULL DEFAULT 0;
+-- of the attempt that runs, or of the last one of a job that ended; what an earlier attempt left otherwise
+ALTER TABLE jobs ADD COLUMN release INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE job_attempts ADD COLUMN release INTEGER NOT NULL DEFAULT 0;

@@ -22,8 +22,8 @@ SELECT number, keeps_counts, tokens, refilled_at FROM queues WHERE name = ? AND 
 -- Move a ready job to running.
 UPDATE jobs
    SET state = 'running', rank = NULL, token = ?1, last_outcome = NULL, worker = ?2, started_at = ?3, updated_at = ?3, expires_at = ?4,
-       started = ?5, claim = ?6
- WHERE number = ?7
+       started = ?5, claim = ?6, release = ?7
+ WHERE number = ?8
 
 -- name: live_types
 -- The queues and types of each worker whose last heartbeat is not three intervals old.
@@ -55,13 +55,14 @@ SELECT j.id, j.rank
 -- name: worker_entry
 -- Make or renew a worker's entry; the order it had was taken.
 INSERT INTO workers (id, host, pid, version, queues, types, concurrency, busy, quiet, interval_s, started_at, heartbeat_at,
-                     place, process, stuck)
-VALUES (:id, :host, :pid, :version, :queues, :types, :concurrency, :busy, :quiet, :interval, :now, :now, :place, :process, :stuck)
+                     place, process, stuck, release)
+VALUES (:id, :host, :pid, :version, :queues, :types, :concurrency, :busy, :quiet, :interval, :now, :now, :place, :process, :stuck,
+        :release)
     ON CONFLICT (id) DO UPDATE
    SET heartbeat_at = excluded.heartbeat_at, host = excluded.host, pid = excluded.pid, version = excluded.version,
        queues = excluded.queues, types = excluded.types, concurrency = excluded.concurrency, busy = excluded.busy,
        quiet = excluded.quiet, interval_s = excluded.interval_s, place = excluded.place, process = excluded.process, command = '',
-       stuck = excluded.stuck
+       stuck = excluded.stuck, release = excluded.release
 
 -- name: record_clocks
 -- Store what the clocks show.

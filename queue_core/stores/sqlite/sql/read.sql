@@ -41,7 +41,8 @@ SELECT number, name, paused_at IS NOT NULL FROM queues ORDER BY name
 
 -- name: workers
 -- Every worker that announced itself.
-SELECT id, host, pid, version, queues, types, concurrency, busy, quiet, interval_s, started_at, heartbeat_at, stuck
+SELECT id, host, pid, version, queues, types, concurrency, busy, quiet, interval_s, started_at, heartbeat_at, stuck,
+       (SELECT r.name FROM releases r WHERE r.number = workers.release)
   FROM workers
  ORDER BY id
 
@@ -69,7 +70,8 @@ SELECT count(*) FROM jobs INDEXED BY jobs_aged WHERE queue_id = ? AND type = ? A
 SELECT j.number, j.id, q.name AS queue, j.type, j.state, j.priority, substr(p.payload, 1, :room) AS payload, j.tags,
        j.retry_count, j.max_retries, j.crashes, j.losses, j.token, j.run_at, j.created_at, j.started_at, j.finished_at, j.updated_at,
        j.error, substr(j.result, 1, :room) AS result, j.signature, j.kind, j.progress, j.message, j.worker, j.expires_at,
-       j.cancel, j.trashed_at, j.ordering_key, j.unique_key, p.headers, NULL AS traceback
+       j.cancel, j.trashed_at, j.ordering_key, j.unique_key, p.headers, NULL AS traceback,
+       (SELECT r.name FROM releases r WHERE r.number = j.release AND j.worker IS NOT NULL) AS release
   FROM jobs j {index} CROSS JOIN queues q ON q.number = j.queue_id CROSS JOIN payloads p ON p.number = j.number
  WHERE {state}
    AND {conditions}
@@ -81,7 +83,8 @@ SELECT j.number, j.id, q.name AS queue, j.type, j.state, j.priority, substr(p.pa
 SELECT j.number, j.id, q.name AS queue, j.type, j.state, j.priority, substr(p.payload, 1, :room) AS payload, j.tags,
        j.retry_count, j.max_retries, j.crashes, j.losses, j.token, j.run_at, j.created_at, j.started_at, j.finished_at, j.updated_at,
        j.error, NULL AS result, j.signature, j.kind, j.progress, j.message, j.worker, j.expires_at,
-       j.cancel, j.trashed_at, j.ordering_key, j.unique_key, p.headers, NULL AS traceback
+       j.cancel, j.trashed_at, j.ordering_key, j.unique_key, p.headers, NULL AS traceback,
+       (SELECT r.name FROM releases r WHERE r.number = j.release AND j.worker IS NOT NULL) AS release
   FROM (SELECT number FROM jobs INDEXED BY jobs_listed WHERE state = :state AND updated_at < :before
          ORDER BY updated_at DESC, number DESC LIMIT :among) r
  CROSS JOIN jobs j ON j.number = r.number CROSS JOIN queues q ON q.number = j.queue_id CROSS JOIN payloads p ON p.number = j.number
@@ -123,7 +126,8 @@ SELECT j.number, j.id, j.updated_at
 
 -- name: attempts
 -- The failed attempts of a job, oldest first.
-SELECT j.id, a.token, a.number, a.kind, a.exception, a.message, a.traceback, a.signature, a.worker, a.started_at, a.finished_at
+SELECT j.id, a.token, a.number, a.kind, a.exception, a.message, a.traceback, a.signature, a.worker, a.started_at, a.finished_at,
+       (SELECT r.name FROM releases r WHERE r.number = a.release)
   FROM jobs j CROSS JOIN job_attempts a ON a.job = j.number
  WHERE j.id = ?
  ORDER BY a.token
@@ -133,7 +137,8 @@ SELECT j.id, a.token, a.number, a.kind, a.exception, a.message, a.traceback, a.s
 SELECT j.id, q.name AS queue, j.type, j.state, j.priority, p.payload, j.tags, j.retry_count, j.max_retries, j.crashes, j.losses, j.token,
        j.run_at, j.created_at, j.started_at, j.finished_at, j.updated_at, j.error, j.result, j.signature, j.kind, j.progress,
        j.message, j.worker, j.expires_at, j.cancel, j.trashed_at, j.ordering_key, j.unique_key, p.headers,
-       (SELECT a.traceback FROM job_attempts a WHERE a.job = j.number ORDER BY a.token DESC LIMIT 1) AS traceback
+       (SELECT a.traceback FROM job_attempts a WHERE a.job = j.number ORDER BY a.token DESC LIMIT 1) AS traceback,
+       (SELECT r.name FROM releases r WHERE r.number = j.release AND j.worker IS NOT NULL) AS release
   FROM jobs j CROSS JOIN queues q ON q.number = j.queue_id CROSS JOIN payloads p ON p.number = j.number
  WHERE j.id = ?
 

@@ -7,15 +7,17 @@ SELECT j.id, CASE j.state WHEN 'trashed' THEN 'dead' ELSE j.state END, CASE WHEN
 -- name: expired
 -- Running jobs whose lease is over. There are never many running jobs, so they are looked through.
 SELECT j.number, j.id, j.queue_id, q.name, j.type, j.state, j.priority, j.seq, j.run_at, j.retry_count, j.crashes, j.token,
-       j.last_outcome, j.worker, j.started_at, j.cancel, j.started, j.aged_rank, j.ordering_key, q.keeps_counts, j.losses
+       j.last_outcome, j.worker, j.started_at, j.cancel, j.started, j.aged_rank, j.ordering_key, q.keeps_counts, j.losses,
+       j.release
   FROM jobs j INDEXED BY jobs_listed CROSS JOIN queues q ON q.number = j.queue_id
  WHERE j.state = 'running' AND j.expires_at < ?
  LIMIT ?
 
 -- name: attempt
 -- Keep an attempt that failed.
-INSERT INTO job_attempts (job, token, number, kind, exception, message, traceback, signature, worker, started_at, finished_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO job_attempts (job, token, number, kind, exception, message, traceback, signature, worker, started_at, finished_at,
+                          release)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: signature
 -- Keep what an error is called, from its first time on.
@@ -24,7 +26,8 @@ INSERT OR IGNORE INTO error_signatures (signature, title, exception, first_seen)
 -- name: held
 -- What ends of attempts need to know of these jobs.
 SELECT j.number, j.id, j.queue_id, q.name, j.type, j.state, j.priority, j.seq, j.run_at, j.retry_count, j.crashes, j.token,
-       j.last_outcome, j.worker, j.started_at, j.cancel, j.started, j.aged_rank, j.ordering_key, q.keeps_counts, j.losses
+       j.last_outcome, j.worker, j.started_at, j.cancel, j.started, j.aged_rank, j.ordering_key, q.keeps_counts, j.losses,
+       j.release
   FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value CROSS JOIN queues q ON q.number = j.queue_id
 
 -- name: complete

@@ -29,11 +29,11 @@ async def signatures(
     (view,) = wanted.places
     known = counts_by_minute(where)
     query = filled(
-        "statistics/signatures",
+        "totals/signatures",
         wanted.schema,
         view=wanted.view(view),
         conditions=wanted.text(),
-        deaths=load("statistics/deaths" if known else "statistics/deaths_of", wanted.schema).decode(),
+        deaths=load("totals/deaths" if known else "totals/deaths_of", wanted.schema).decode(),
         # One read of the jobs gives both their number and when they died: a second one took as long again.
         slice=wanted.pieces.fragments["no slice" if known else "slice"],
         order=wanted.pieces.fragments["newest"],
@@ -68,18 +68,18 @@ def _trend(places: Sequence[int], deaths: Sequence[int], slices: int) -> tuple[i
 
 async def tallies(pool: ConnectionPool) -> list[Tally]:
     """Return the exact totals of every queue and type."""
-    return tallies_of(await pool.rows("statistics/tallies"))
+    return tallies_of(await pool.rows("totals/tallies"))
 
 
 async def series(pool: ConnectionPool, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
     """Return the last minutes, oldest first, empty ones included."""
-    rows = await pool.rows("statistics/series", {"minutes": minutes, "queue": queue})
+    rows = await pool.rows("totals/series", {"minutes": minutes, "queue": queue})
     return [SeriesPoint(moment(minute), *counts) for minute, *counts in rows]
 
 
 async def conservation(pool: ConnectionPool) -> Conservation:
     """Return where all jobs are, from one statement and so from one moment."""
-    (row,) = await pool.rows("statistics/conservation")
+    (row,) = await pool.rows("totals/conservation")
     return Conservation(*row)
 
 
@@ -134,7 +134,7 @@ class Titles:
     async def _choose(self) -> bool:
         """Look at the next signatures; False when there were no more of them."""
         wanted = {"after": self._after, "seconds": KEPT, "limit": LIMIT}
-        rows = await self._runner.run("statistics/titles", wanted)
+        rows = await self._runner.run("totals/titles", wanted)
         if rows:
             self._after, self._place = rows[-1][0], BEGIN
             self._unused = {signature for signature, unused, old in rows if unused and old}
@@ -142,19 +142,19 @@ class Titles:
 
     async def _read_trash(self) -> None:
         at, job_id = self._place
-        rows = await self._runner.run("statistics/titles_in_trash", {"at": at, "id": job_id, "limit": PAGE})
+        rows = await self._runner.run("totals/titles_in_trash", {"at": at, "id": job_id, "limit": PAGE})
         self._unused.difference_update(row[2] for row in rows)
         if len(rows) == PAGE:
             self._place = rows[-1][:2]
         elif self._unused:
             signatures = {"signatures": text_array(sorted(self._unused))}
             self._unused = set()
-            self._forgotten += await self._runner.run("statistics/forget_titles", signatures)
+            self._forgotten += await self._runner.run("totals/forget_titles", signatures)
 
     async def _restore(self) -> None:
         if not self._forgotten:
             return
         columns = [text_array(column) for column in zip(*self._forgotten, strict=True)]
         names = ("signatures", "titles", "exceptions", "first_seen")
-        await self._runner.run("statistics/restore_titles", dict(zip(names, columns, strict=True)))
+        await self._runner.run("totals/restore_titles", dict(zip(names, columns, strict=True)))
         self._forgotten = []

@@ -26,6 +26,7 @@ from queue_core.model.states import UNFINISHED, Status
 from queue_core.stores.redis.records import Entry, Place, WorkerEntry, entries_of, job_of, moment, whole
 from queue_core.stores.redis.search import SETS, FilterScan, allowed, causes, listed
 from queue_core.stores.redis.session import RedisLink, microseconds
+from queue_core.stores.redis.statistics.releases import ReleaseNames
 
 HEAD = 50
 """Jobs of each queue and priority that are looked at for the oldest. With aging, what waits the longest is among
@@ -40,7 +41,7 @@ _UNFINISHED = tuple(name for state in UNFINISHED for name in SETS[state])
 _WHERE = ("completed", "dlq", "trash", "cancelled", *_UNFINISHED)
 
 
-async def overview(link: RedisLink, rules: Rules) -> Overview:
+async def overview(link: RedisLink, rules: Rules, names_of: ReleaseNames) -> Overview:
     """Return queues, workers and depths as of one moment."""
     names, _ = await link.queues_and_time()
     commands = link.snapshot()
@@ -59,7 +60,9 @@ async def overview(link: RedisLink, rules: Rules) -> Overview:
     depths = {name: _depth(row[2]) for name, row in zip(names, rows, strict=True)}
     oldest = await _oldest(link, rules, depths)
     ahead = await _ahead(link, [name for name, row in zip(names, rows, strict=True) if row[3 + RUNNING]])
-    workers = tuple(_worker(worker, entry, now) for worker, entry in sorted(entries_of(entries).items()))
+    known = sorted(entries_of(entries).items())
+    releases = await names_of.of(str(entry.request.release) for _, entry in known)
+    workers = tuple(_worker(worker, entry, now, releases) for worker, entry in known)
     waiting = [((name, type_), whole(n)) for name, row in zip(names, rows, strict=True) for type_, n in row[1].items()]
     return Overview(
         now=moment(now),
@@ -180,7 +183,7 @@ def _queue(name: str, row: Sequence[Any], depth: dict[int, int], oldest: int | N
     )
 
 
-def _worker(worker: str, entry: WorkerEntry, now: int) -> WorkerInfo:
+def _worker(worker: str, entry: WorkerEntry, now: int, releases: Mapping[str, str]) -> WorkerInfo:
     started_at, heartbeat_at, request = entry
     return WorkerInfo(
         id=worker,
@@ -197,6 +200,7 @@ def _worker(worker: str, entry: WorkerEntry, now: int) -> WorkerInfo:
         heartbeat_age=(now - heartbeat_at) / 1e6,
         lost=entry.is_lost(now),
         stuck=request.stuck,
+        release=releases.get(str(request.release)),
     )
 
 

@@ -53,9 +53,7 @@ def _groups(transaction: Transaction, wanted: SqliteConditions, slices: int) -> 
     groups: dict[str, _SignatureGroup] = {}
     for state in wanted.places:
         params = wanted.params | {"state": state}
-        for signature, queue_id, queue, type_, n, last in transaction.records(
-            wanted.query("statistics/groups"), params
-        ):
+        for signature, queue_id, queue, type_, n, last in transaction.records(wanted.query("totals/groups"), params):
             group = groups.setdefault(signature, _SignatureGroup(signature, [0] * slices))
             group.count += n
             group.last = max(group.last, last)
@@ -77,10 +75,10 @@ def _grow(
     first = floor(since / 60)
     rows: Iterable[Sequence[Any]]
     if wanted is None:
-        rows = transaction.rows("statistics/deaths", (first,))
+        rows = transaction.rows("totals/deaths", (first,))
     else:
         params = wanted.params | {"state": wanted.places[0], "since": first * 60.0} if wanted.places else None
-        rows = [] if params is None else map(tuple, transaction.records(wanted.query("statistics/deaths_of"), params))
+        rows = [] if params is None else map(tuple, transaction.records(wanted.query("totals/deaths_of"), params))
     deaths: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for minute, signature, queue_id, n in rows:
         if minute * 60 + 60 > since:
@@ -94,7 +92,7 @@ def _grow(
 
 def _info(transaction: Transaction, wanted: SqliteConditions, group: _SignatureGroup) -> SignatureInfo:
     params: dict[str, Any] = wanted.params | {"state": wanted.places[0], "signature": group.signature}
-    named = transaction.rows("statistics/signature", (group.signature,))
+    named = transaction.rows("totals/signature", (group.signature,))
     title, first_seen = named[0] if named else ("", group.last)
     return SignatureInfo(
         signature=group.signature,
@@ -106,7 +104,7 @@ def _info(transaction: Transaction, wanted: SqliteConditions, group: _SignatureG
         last_seen=moment(group.last),
         types=tuple(sorted(group.types.items(), key=lambda pair: (-pair[1], pair[0]))),
         queues=tuple(sorted(group.queues)),
-        sample_id=transaction.records(wanted.query("statistics/sample"), params)[0]["id"],
+        sample_id=transaction.records(wanted.query("totals/sample"), params)[0]["id"],
     )
 
 
@@ -156,14 +154,14 @@ class TallyWriter:
         for (queue_id, _, outcome, _, _), (n, _, _) in self._sums.items():
             if outcome in _SERIES:
                 series[queue_id, outcome] += n
-        transaction.run_many("statistics/tally", [(*key, *sums) for key, sums in self._sums.items()])
-        transaction.run_many("statistics/tally_minute", [(minute, *key, n) for key, n in series.items()])
-        transaction.run_many("statistics/tally_death", [(minute, *key, n) for key, n in self._deaths.items()])
+        transaction.run_many("totals/tally", [(*key, *sums) for key, sums in self._sums.items()])
+        transaction.run_many("totals/tally_minute", [(minute, *key, n) for key, n in series.items()])
+        transaction.run_many("totals/tally_death", [(minute, *key, n) for key, n in self._deaths.items()])
 
 
 async def tallies(file: SqliteFile) -> list[Tally]:
     """Return the exact totals of every queue and type."""
-    return tallies_of(await file.inspect(lambda transaction: transaction.rows("statistics/tallies")))
+    return tallies_of(await file.inspect(lambda transaction: transaction.rows("totals/tallies")))
 
 
 async def series(file: SqliteFile, minutes: int, queue: str | None = None) -> list[SeriesPoint]:
@@ -173,7 +171,7 @@ async def series(file: SqliteFile, minutes: int, queue: str | None = None) -> li
         last = int(transaction.now // 60)
         found: dict[int, Counter[str]] = {minute: Counter() for minute in range(last - minutes + 1, last + 1)}
         params = {"first": last - minutes + 1, "last": last, "queue": queue}
-        for minute, outcome, n in transaction.rows("statistics/series", params):
+        for minute, outcome, n in transaction.rows("totals/series", params):
             found[minute][outcome] += n
         return [
             SeriesPoint(moment(minute * 60), of["enqueued"], of["completed"], of["retried"], of["dead"])
@@ -188,14 +186,14 @@ async def conservation(file: SqliteFile) -> Conservation:
 
     def read(transaction: Transaction) -> Conservation:
         at = dict.fromkeys(("completed", "cancelled", "dead", "trashed"), 0)
-        at |= {state: transaction.rows("statistics/in_state", (state,))[0][0] for state in at}
+        at |= {state: transaction.rows("totals/in_state", (state,))[0][0] for state in at}
         waiting = ("scheduled", "queued", "retrying", "running")
-        gone: Counter[str] = Counter(dict(transaction.rows("statistics/removed")))
+        gone: Counter[str] = Counter(dict(transaction.rows("totals/removed")))
         return Conservation(
             completed=at["completed"] + gone["expired_completed"],
             dead=at["dead"] + at["trashed"] + gone["expired_dead"] + gone["purged"],
             cancelled=at["cancelled"] + gone["expired_cancelled"],
-            unfinished=sum(transaction.rows("statistics/in_state", (state,))[0][0] for state in waiting),
+            unfinished=sum(transaction.rows("totals/in_state", (state,))[0][0] for state in waiting),
             retries=gone["retried"],
         )
 

@@ -1,0 +1,1 @@
+"""What operators know of errors: the releases in which they appear."""

@@ -1,0 +1,1 @@
+"""Totals, error signatures and releases."""
