@@ -12,10 +12,12 @@ from queue_core.backends import memory_backend
 from queue_core.client.logs import enter_attempt, log_failure
 from queue_core.client.middleware import AfterSettle, Hooks
 from queue_core.client.schedules import Schedules
-from queue_core.client.tasks import TaskRegistry
+from queue_core.client.tasks import Duration, TaskRegistry
+from queue_core.errors import InvalidArgument
 from queue_core.model import outcome
 from queue_core.model.job import Claim, Outcome, attempt_of
 from queue_core.model.settings import JobsSettings
+from queue_core.model.validation import parse_duration
 from queue_core.ports.backend import Backend
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.memory.store import MemoryStore
@@ -111,13 +113,16 @@ class InProcess:
             self._before = None
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def advance(self, seconds: float) -> None:
-        """Let this much time pass; nothing runs before `run_due`.
+    def advance(self, time: Duration) -> None:
+        """Let this much time pass: seconds, "1h" or a timedelta; nothing runs before `run_due`.
 
         Raises:
-            ValueError: the time is negative.
+            InvalidArgument: it is no duration.
         """
-        self.clock.advance(seconds)
+        try:
+            self.clock.advance(parse_duration(time))
+        except ValueError as error:
+            raise InvalidArgument(f"advance: {error}") from None
 
     async def run_due(self, most: int = 1000) -> int:
         """Run every job that is due, those included that these enqueue, one at a time; return how many ran.

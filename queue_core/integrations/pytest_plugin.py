@@ -8,16 +8,15 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from queue_core.blocking.client import BlockingQueue
-    from queue_core.client.tasks import Task
+    from queue_core.client.tasks import Duration, Task
     from queue_core.model.job import Job
     from queue_core.model.settings import JobsSettings
     from queue_core.queue import JobQueue
@@ -41,6 +40,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("jobs_queue", "the queue object of the fixture jobs_queue, as package.module:jobs")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a store that cannot be, once and before any test."""
+    if url := _store_of(config):
+        from queue_core.errors import ConfigurationError
+
+        try:
+            _settings_of(url, "jobs_test", Path("jobs.db"))
+        except ConfigurationError as error:
+            raise pytest.UsageError(f"--jobs-store: {error}") from None
+
+
+def _store_of(config: pytest.Config) -> str:
+    return str(config.getoption("--jobs-store") or config.getini("jobs_store") or "")
+
+
 @pytest.fixture
 def jobs_queue(request: pytest.FixtureRequest) -> JobQueue:
     """The queue object under test: that of the ini value `jobs_queue`, else a new one. A conftest may override it."""
@@ -59,16 +73,21 @@ def jobs_inline(
     request: pytest.FixtureRequest, jobs_queue: JobQueue, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[InlineJobs]:
     """The queue object in memory, or on the store of `--jobs-store`, empty; its jobs run on the test's call."""
-    url = request.config.getoption("--jobs-store") or request.config.getini("jobs_store")
+    url = _store_of(request.config)
     with ExitStack() as stack:
         if not url:
             yield stack.enter_context(_in_memory(jobs_queue))
             return
+        from queue_core.errors import QueueCoreError
+
         worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-        settings = stack.enter_context(
-            own_store(url, f"{worker}_{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("jobs"))
-        )
-        yield stack.enter_context(_on_store(jobs_queue, settings))
+        name = f"{worker}_{uuid.uuid4().hex[:8]}"
+        try:
+            settings = stack.enter_context(own_store(url, name, tmp_path_factory.mktemp("jobs")))
+            inline = stack.enter_context(_on_store(jobs_queue, settings))
+        except QueueCoreError as error:
+            raise pytest.fail.Exception(f"--jobs-store: {error}", pytrace=False) from None
+        yield inline
 
 
 @pytest.fixture
@@ -106,18 +125,27 @@ class InlineJobs:
         return await self._runs.run_due(most)
 
     def run_due_now(self, most: int = MOST) -> int:
-        """Do the same in a test that is a plain function."""
-        import asyncio
-
-        return asyncio.run(self._runs.run_due(most))
-
-    def advance(self, seconds: float) -> None:
-        """Let this much time pass for the jobs in memory; nothing runs before `run_due`.
+        """Do the same in a test that is a plain function.
 
         Raises:
+            RuntimeError: this is an async test, which awaits `run_due()`; or as there.
+        """
+        import asyncio
+
+        from queue_core.blocking.guard import running_loop
+
+        if running_loop() is not None:
+            raise RuntimeError("run_due_now() is for plain tests; in an async one it is: await jobs_inline.run_due()")
+        return asyncio.run(self._runs.run_due(most))
+
+    def advance(self, time: Duration) -> None:
+        """Let this much time pass for the jobs in memory: seconds, "1h" or a timedelta; nothing runs before `run_due`.
+
+        Raises:
+            InvalidArgument: it is no duration.
             RuntimeError: a real store has a clock of its own.
         """
-        self._runs.advance(seconds)
+        self._runs.advance(time)
 
     def enqueued(self) -> list[Job]:
         """Return the jobs that were enqueued in this test, the first one first, those included that have run."""
@@ -175,9 +203,15 @@ def _wanted(task: Any, payload: Mapping[str, Any] | None, facts: dict[str, Any])
 
     from pydantic_core import to_jsonable_python
 
+    from queue_core.client.tasks import Task
+    from queue_core.errors import InvalidArgument
     from queue_core.model.job import Job
     from queue_core.model.rules import parse_priority
 
+    if not isinstance(task, Task | str):
+        raise InvalidArgument(f"what was enqueued is named by a task or by its name, not {task!r}")
+    if not isinstance(payload, Mapping | None):
+        raise InvalidArgument(f"values of the payload go into a mapping such as {{'order': 7}}, not {payload!r}")
     known = {field.name for field in fields(Job)}
     if unknown := sorted(facts.keys() - known):
         raise TypeError(f"a job has no '{unknown[0]}'; values of its payload go into a mapping, as the second argument")
@@ -215,7 +249,7 @@ def _missing(
         return f"{spelled} was not enqueued; " + (f"enqueued were {', '.join(others)}" if others else "no job was")
     nearest = min(jobs, key=lambda job: len(differences(job, wanted)))
     lines = [
-        f"  {name}: {'nothing' if has is _ABSENT else repr(has)}, not {value!r}"
+        f"  {name.removeprefix('payload.')}: {'nothing' if has is _ABSENT else repr(has)}, not {value!r}"
         for name, has, value in differences(nearest, wanted)
     ]
     return "\n".join([f"{spelled} was not enqueued; the nearest of {len(jobs)} has", *lines])
@@ -299,7 +333,7 @@ class StoreRuns:
         queues = [name for name, paused in (await jobs.store.queues()).items() if not paused]
         return not await jobs.store.list_claimable_in(queues, 1) and not await jobs.count("status:running")
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, time: Duration) -> None:
         """Refuse: a real store has a clock of its own."""
         raise RuntimeError("a real store has a clock of its own: advance() is for jobs in memory")
 
@@ -328,38 +362,38 @@ def _on_store(jobs: JobQueue, settings: JobsSettings) -> Iterator[InlineJobs]:
 def own_store(url: str, name: str, folder: Path) -> Iterator[JobsSettings]:
     """Give settings of a store of one test alone, which is gone afterwards: a schema, a prefix of keys, or a file."""
     from queue_core.backends import migrate
+
+    own = f"jobs_test_{name}"
+    settings = _settings_of(url, own, folder / "jobs.db")
+    migrate(settings)
+    try:
+        yield settings
+    finally:
+        if settings.mode == "postgres":
+            from queue_core.stores.postgres.migrate import drop
+
+            drop(url, own)
+        elif settings.mode == "redis":
+            from queue_core.stores.redis.migrate import drop as drop_keys
+
+            drop_keys(settings.redis)
+
+
+def _settings_of(url: str, name: str, path: Path) -> JobsSettings:
+    """Return the settings of a store in a schema, a prefix or a file of this name.
+
+    Raises:
+        ConfigurationError: the address is none.
+    """
+    from queue_core.errors import ConfigurationError
+    from queue_core.model.addresses import POSTGRES_SCHEMES, REDIS_SCHEMES, mask
     from queue_core.model.settings import settings_from
 
-    if url.startswith(("redis", "unix:")):
-        prefix = f"jobs_test_{name}:"
-        with _dropped_keys(url, prefix):
-            yield settings_from(redis=url, prefix=prefix)
-    elif url.startswith("postgres"):
-        from queue_core.stores.postgres.migrate import drop
-
-        schema = f"jobs_test_{name}"
-        settings = settings_from(postgres=url, schema=schema)
-        migrate(settings)
-        try:
-            yield settings
-        finally:
-            drop(url, schema)
-    elif url == "sqlite":
-        yield settings_from(sqlite=folder / "jobs.db")
-    else:
-        raise pytest.UsageError(f"--jobs-store takes postgresql://…, redis://… or sqlite, not {url!r}")
-
-
-def _dropped_keys(url: str, prefix: str) -> AbstractContextManager[None]:
-    @contextmanager
-    def dropped() -> Iterator[None]:
-        from redis import Redis
-
-        try:
-            yield
-        finally:
-            with Redis.from_url(url) as client:
-                for key in client.scan_iter(f"{prefix}*", count=1000):
-                    client.unlink(key)
-
-    return dropped()
+    scheme = url.partition(":")[0]
+    if url == "sqlite":
+        return settings_from(sqlite=path)
+    if scheme in POSTGRES_SCHEMES:
+        return settings_from(postgres=url, schema=name)
+    if scheme in REDIS_SCHEMES:
+        return settings_from(redis=url, prefix=f"{name}:")
+    raise ConfigurationError(f"a store is postgresql://…, redis://… or sqlite, not '{mask(url)}'")

@@ -100,9 +100,9 @@ def test_what_was_enqueued_is_found_or_the_nearest_is_shown(run: pytest.Pytester
     result.stdout.fnmatch_lines([
         "E*AssertionError: a job of 'thumbnail' with path='a.png', width=4, height=5, queue='mail' was not enqueued; "
         "the nearest of 2 has",
-        "E*width: 3, not 4",
-        "E*height: nothing, not 5",
-        "E*queue: 'images', not 'mail'",
+        "E * width: 3, not 4",
+        "E * height: nothing, not 5",
+        "E * queue: 'images', not 'mail'",
         "E*a job of 'order' was not enqueued; enqueued were thumbnail",
         "E*a job of 'thumbnail' was enqueued 1 times, not 2",
         "E*a job of 'thumbnail' was enqueued: job * in queue 'images', payload {'path': 'a.png'}",
@@ -177,6 +177,55 @@ def test_servers(run: pytest.Pytester, store: str, request: pytest.FixtureReques
             await jobs.close()
     """)
     run.runpytest_inprocess(*QUIET, "--jobs-store", url).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("store", ["mysql://db", "postgresql://app@db:port/x", "redis://h:port", "Sqlite"])
+def test_a_store_that_cannot_be_is_refused_once(run: pytest.Pytester, store: str) -> None:
+    run.makepyfile("def test_one(jobs_inline): pass\ndef test_two(jobs_inline): pass")
+    result = run.runpytest_inprocess(*QUIET, "--jobs-store", store)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert [line.partition(": ")[:2] for line in result.errlines if line] == [("ERROR", ": ")]
+    assert "--jobs-store: " in "".join(result.errlines)
+
+
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:1", "postgresql://app@127.0.0.1:1/test"])
+def test_a_server_that_is_away_is_one_sentence(run: pytest.Pytester, url: str) -> None:
+    run.makepyfile("def test_one(jobs_inline): pass")
+    result = run.runpytest_inprocess(*QUIET, "--jobs-store", url)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["--jobs-store: * cannot be reached: *"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*another exception*")
+
+
+def test_mistakes_in_a_test_are_sentences(run: pytest.Pytester) -> None:
+    run.makepyfile(r"""
+        from datetime import timedelta
+        import pytest
+        from queue_core.errors import InvalidArgument
+        from shop import thumbnail
+
+        async def test_mistakes(jobs_inline):
+            with pytest.raises(RuntimeError, match=r"await jobs_inline\.run_due\(\)"):
+                jobs_inline.run_due_now()
+            with pytest.raises(InvalidArgument, match="no duration"):
+                jobs_inline.advance("soon")
+            with pytest.raises(InvalidArgument, match="negative"):
+                jobs_inline.advance(-1)
+            with pytest.raises(InvalidArgument, match="by a task or by its name, not 42"):
+                jobs_inline.assert_enqueued(42)
+            with pytest.raises(InvalidArgument, match="a mapping such as"):
+                jobs_inline.refute_enqueued(thumbnail, 7)
+
+        async def test_durations(jobs_inline):
+            await thumbnail.options(delay="1h").enqueue("a.png")
+            for time in (60, "58m", timedelta(seconds=59)):
+                jobs_inline.advance(time)
+                assert await jobs_inline.run_due() == 0
+            jobs_inline.advance("1s")
+            assert await jobs_inline.run_due() == 1
+    """)
+    run.runpytest_inprocess(*QUIET).assert_outcomes(passed=2)
 
 
 def test_every_run_of_pytest_loads_little() -> None:

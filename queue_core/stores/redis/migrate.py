@@ -8,11 +8,15 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from redis.exceptions import RedisError
+
 from queue_core.errors import SchemaEarlier, SchemaNewer
 from queue_core.model.settings import RedisSettings
+from queue_core.redis.client import make_client
+from queue_core.redis.cluster import ClusterClient
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.records import entries_of
-from queue_core.stores.redis.session import CHUNK, RENAMED, SCHEMA, RedisLink, chunks
+from queue_core.stores.redis.session import CHUNK, RENAMED, SCHEMA, RedisLink, chunks, unavailable
 
 OF_QUEUES = {
     "gates": "admitted",
@@ -77,6 +81,34 @@ def migrate(settings: RedisSettings) -> list[int]:
     return asyncio.run(run())
 
 
+def drop(settings: RedisSettings) -> None:
+    """Remove all keys of a prefix, after a test that had it for itself.
+
+    Raises:
+        StoreUnavailable: the server cannot be reached.
+    """
+
+    async def run() -> None:
+        client = make_client(settings)
+        try:
+            nodes = (await client.masters()).values() if isinstance(client, ClusterClient) else [client]
+            for node in nodes:
+                async for key in node.scan_iter(match=_beginning(settings.prefix), count=CHUNK):
+                    await node.unlink(key)
+        except (RedisError, OSError) as error:
+            raise unavailable(error) from error
+        finally:
+            await client.aclose()
+            await client.connection_pool.disconnect()
+
+    asyncio.run(run())
+
+
+def _beginning(begin: str) -> str:
+    """Return the pattern of the keys that begin so."""
+    return re.sub(r"([*?\[\]\\])", r"\\\1", begin) + "*"
+
+
 @asynccontextmanager
 async def _link(settings: RedisSettings) -> AsyncIterator[RedisLink]:
     link = RedisLink(settings)
@@ -127,7 +159,7 @@ async def _rename(link: RedisLink, prefix: str) -> None:
     operation = link.keys.operation
     await _rename_keys(link, [(operation(int(n), "marks"), operation(int(n), "changed")) for n in numbers])
     begin = f"{prefix}changes:"
-    pattern = re.sub(r"([*?\[\]\\])", r"\\\1", begin) + "*"
+    pattern = _beginning(begin)
     cursor = None
     while cursor != 0:
         commands = link.batch()
