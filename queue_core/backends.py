@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
-from weakref import WeakSet
+from weakref import ReferenceType, WeakSet, ref
 
 from queue_core.delivery.pairing import Pairing
 from queue_core.errors import ConfigurationError, QueueCoreError
@@ -240,11 +242,19 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class Home:
-    """The event loop that an object was opened in."""
+    """The event loop that an object was opened in, is being opened in, or is going to be."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._refusal = ""
+        # the loop in which the backend's parts have waited, also after it was closed: their locks belong to that one
+        self._last: ReferenceType[asyncio.AbstractEventLoop] | None = None
+        # loops of several threads may open the object at the same moment
+        self.lock = threading.RLock()
+        # calls that open it or are going to
+        self.users = 0
+        # one of them opens; of this loop alone
+        self.opening = asyncio.Lock()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
@@ -256,31 +266,41 @@ class Home:
         """Whether it was opened somewhere."""
         return self._loop is not None
 
-    def settle(self) -> None:
-        """Belong to the running loop."""
+    def settle(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Belong to a loop, by default to the running one, if any."""
         with contextlib.suppress(RuntimeError):
-            self._loop = asyncio.get_running_loop()
+            self._loop = loop or asyncio.get_running_loop()
+            self._last = ref(self._loop)
 
     def free(self) -> None:
         """Belong to no loop."""
-        self._loop = None
+        self._loop, self.users, self.opening = None, 0, asyncio.Lock()
+
+    def renew(self) -> None:
+        """Note that the backend is a new one, whose parts have waited in no loop."""
+        self._last = None
 
     def refuse(self, sentence: str) -> None:
         """Mark it as closed for further use."""
         self._refusal = sentence
 
+    def left_for(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Return whether it was open in another loop than this one, if it is open in none."""
+        return self.loop is None and self._last is not None and self._last() is not loop
+
     def gone(self) -> bool:
-        """Return whether its loop has ended, so that the running loop has to open everything again.
+        """Return whether it was open in another loop before, so that the running one has to open everything again.
 
         Raises:
             QueueCoreError: its loop is another one that is still there.
         """
         if self._refusal:
             raise QueueCoreError(self._refusal)
-        if self._loop is None or self._loop is asyncio.get_running_loop():
+        running = asyncio.get_running_loop()
+        if self._loop is running:
             return False
-        if self._loop.is_closed():
-            return True
+        if self.loop is None:
+            return self.left_for(running)
         raise QueueCoreError(
             "this queue object was opened in another event loop: close it there first, make one of its own for this "
             "thread, or call it from here through blocking()"
@@ -295,7 +315,6 @@ class Housed:
     _open: bool
 
     def __init__(self) -> None:
-        self._opening = asyncio.Lock()
         self._home = Home()
         watch_forks(self)
 
@@ -312,14 +331,51 @@ class Housed:
 
         Raises:
             StoreUnavailable, SchemaMissing, SchemaNewer: the store cannot be used.
+            QueueCoreError: it is open in another event loop, or about to be.
         """
-        if self._home.gone():
-            self._reset()
-        async with self._opening:
-            if not self._open:
-                await self._backend.open()
-                self._open = True
-                self._home.settle()
+        home = self._home
+        with home.lock:
+            if home.gone():
+                self._reset()
+            if self._open:
+                return
+            home.settle()
+            home.users += 1
+            opening = home.opening
+        try:
+            async with opening:
+                if not self._open:
+                    await self._backend.open()
+                    self._open = True
+        finally:
+            self._leave(opening)
+
+    @contextlib.contextmanager
+    def reserved(self, loop: asyncio.AbstractEventLoop) -> Iterator[asyncio.AbstractEventLoop]:
+        """Keep other loops from opening it; yield this one, or the running one that it already belongs to."""
+        home = self._home
+        with home.lock:
+            other, opening = home.loop, None
+            if not self._open and other in (None, loop):
+                if home.left_for(loop):
+                    self._reset()
+                home.settle(loop)
+                home.users += 1
+                opening = home.opening
+        try:
+            yield other if other is not None and other.is_running() else loop
+        finally:
+            if opening is not None:
+                self._leave(opening)
+
+    def _leave(self, opening: asyncio.Lock | None = None) -> None:
+        """Belong to no loop where it is not open and no call is about to open it; `opening`: such a call has ended."""
+        home = self._home
+        with home.lock:
+            if home.opening is opening:
+                home.users -= 1
+            if not self._open and not home.users:
+                home.free()
 
     async def backend(self) -> Backend:
         """Return the opened backend of this object."""
@@ -330,12 +386,12 @@ class Housed:
     def _reset(self) -> None:
         """Drop all connections; state in memory stays."""
         kept = self._backend.store.name == "memory"
-        self._opening = asyncio.Lock()
         self._home.free()
         self._compose(self._backend if kept else open_backend(self.settings), opened=False)
 
     def after_fork(self) -> None:
         """Work on connections of the child's own from now on."""
+        self._home.lock = threading.RLock()
         if self._home.taken:
             leave(dict(vars(self)))
             if self._backend.store.name == "memory":

@@ -236,6 +236,7 @@ class JobQueue(Housed, JobVerbs):
     def _compose(self, backend: Backend, opened: bool) -> None:
         self._backend = backend
         self._open = opened
+        self._home.renew()
         self._enqueuer = Enqueuer(backend, self.settings)
         self._results = Results(backend)
         self._manual = None
@@ -293,16 +294,19 @@ class JobQueue(Housed, JobVerbs):
 
     async def close(self) -> None:
         """Finish what is on its way and disconnect; doing it twice is safe."""
-        if self._home.gone():
-            self._reset()
+        with self._home.lock:
+            if self._home.gone():
+                self._reset()
         if self._manual is not None:
             await self._manual.close()
             self._manual = None
         await self._enqueuer.drain()
         await self._results.feed.close()
         self._open = False
-        self._home.free()
-        await self._backend.close()
+        try:
+            await self._backend.close()
+        finally:
+            self._leave()
 
     async def __aenter__(self) -> Self:
         await self.open()

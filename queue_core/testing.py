@@ -13,11 +13,10 @@ from queue_core.client.logs import enter_attempt, log_failure
 from queue_core.client.middleware import AfterSettle, Hooks
 from queue_core.client.schedules import Schedules
 from queue_core.client.tasks import Duration, TaskRegistry
-from queue_core.errors import InvalidArgument
 from queue_core.model import outcome
 from queue_core.model.job import Claim, Outcome, attempt_of
 from queue_core.model.settings import JobsSettings
-from queue_core.model.validation import parse_duration
+from queue_core.model.validation import check_seconds
 from queue_core.ports.backend import Backend
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.memory.store import MemoryStore
@@ -119,10 +118,7 @@ class InProcess:
         Raises:
             InvalidArgument: it is no duration.
         """
-        try:
-            self.clock.advance(parse_duration(time))
-        except ValueError as error:
-            raise InvalidArgument(f"advance: {error}") from None
+        self.clock.advance(check_seconds(time, "advance"))
 
     async def run_due(self, most: int = 1000) -> int:
         """Run every job that is due, those included that these enqueue, one at a time; return how many ran.

@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from inspect import CORO_CREATED, getcoroutinestate
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Self, TypeVar, Unpack, overload
 
@@ -38,6 +40,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
+TICK = 1.0
+"""Seconds between two checks whether the event loop of a call is still there."""
 MOST_THREADS = 8
 """Addresses that are looked up at the same time."""
 
@@ -169,7 +173,8 @@ class BlockingQueue:
         As in `queue.call(jobs.inspector.overview)`. Ctrl+C cancels it.
 
         Raises:
-            QueueCoreError: this client is closed, or this thread runs the event loop that the queue object is open in.
+            QueueCoreError: this client is closed, also during the call; or this thread runs the event loop that the
+                queue object is open in.
         """
 
         async def run() -> T:
@@ -177,15 +182,33 @@ class BlockingQueue:
 
         work = run()
         try:
-            future = asyncio.run_coroutine_threadsafe(work, self._started())
-        except BaseException:
-            work.close()
-            raise
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+            loop = self._started()
+            if loop is self.jobs.home:
+                return self._wait(asyncio.run_coroutine_threadsafe(work, loop), loop)
+            with self.jobs.reserved(loop) as home:
+                return self._wait(asyncio.run_coroutine_threadsafe(work, home), home)
+        finally:
+            if getcoroutinestate(work) == CORO_CREATED:
+                work.close()
+
+    def _wait(self, future: Future[T], loop: asyncio.AbstractEventLoop) -> T:
+        while True:
+            try:
+                return future.result(TICK)
+            except TimeoutError:
+                if future.done():
+                    return future.result()
+                if loop.is_closed():
+                    raise self._ended() from None
+            except CancelledError:
+                raise self._ended() from None
+            except BaseException:
+                future.cancel()
+                raise
+
+    def _ended(self) -> QueueCoreError:
+        what = "this client" if self._closed else "the event loop in which the queue object was open"
+        return QueueCoreError(f"{what} was closed during this call")
 
     # -- start and stop
 
@@ -200,7 +223,8 @@ class BlockingQueue:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None and thread is not None:
             try:
-                asyncio.run_coroutine_threadsafe(self.jobs.close(), loop).result()
+                if self.jobs.home in (None, loop):
+                    asyncio.run_coroutine_threadsafe(self.jobs.close(), loop).result()
             finally:
                 loop.call_soon_threadsafe(loop.stop)
                 thread.join()
@@ -235,7 +259,7 @@ class BlockingQueue:
                     "the queue object is open in this thread's event loop, which a blocking call would stop: "
                     "await jobs.enqueue(…) or task.enqueue(…) here"
                 )
-            if self._loop is None and home is not None and home.is_running():
+            if home is not None and home.is_running():
                 return home
             if self._loop is None:
                 loop = self._loop = asyncio.new_event_loop()
@@ -259,6 +283,10 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()  # other threads wait for their ends
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()

@@ -29,14 +29,19 @@ def guard(jobs: JobQueue) -> None:
     if jobs.guard is not None:
         return
 
-    def refuse_in(owner: object, name: str, sentence: str) -> None:
+    def refuse_in(owner: object, name: str, called: str, instead: str) -> None:
         method = getattr(owner, name)
 
         @functools.wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
             running = running_loop()
-            if running is None or jobs.home not in (None, running):
-                raise QueueCoreError(sentence)
+            if running is None:
+                raise QueueCoreError(f"{called} is for async code; here it is {instead}")
+            if jobs.home not in (None, running):
+                raise QueueCoreError(
+                    f"{called}: the queue object is open in another event loop, that of a blocking client, a worker or "
+                    f"a service; use an object of its own in this loop, or {instead}, for which this loop waits"
+                )
             return method(*args, **kwargs)
 
         setattr(owner, name, call)
@@ -44,13 +49,11 @@ def guard(jobs: JobQueue) -> None:
     def guard_task(task: Task[Any, Any]) -> None:
         task.guard = guard_task
         for name in _OF_TASKS:
-            instead = f"queue.{name}({task.name}, …)"
-            refuse_in(task, name, f"{task.name}.{name}(…) is for async code; here it is {instead} of the client")
+            refuse_in(task, name, f"{task.name}.{name}(…)", f"queue.{name}({task.name}, …) of queue = jobs.blocking()")
 
     for name in _OF_QUEUES:
         instead = "status" if name == "status_of" else name
-        sentence = f"jobs.{name}(…) is for async code; here it is queue.{instead}(…) of queue = jobs.blocking()"
-        refuse_in(jobs, name, sentence)
+        refuse_in(jobs, name, f"jobs.{name}(…)", f"queue.{instead}(…) of queue = jobs.blocking()")
     jobs.guard = guard_task
     for task in list(jobs.made):
         guard_task(task)

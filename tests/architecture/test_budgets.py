@@ -35,6 +35,8 @@ MANY_IMPORTS: Mapping[str, str] = {
     "jobconsole.tui.screens.view": "several small modules in one, each with its own imports",
     "queue_core": "the table of public names",
     "queue_core.backends": "the one place that names every part of every mode, each imported on demand",
+    "queue_core.integrations.pytest_plugin": "the face of tests on any store; it loads each part when a test needs it",
+    "queue_core.testing": "a worker in small: it claims, runs and ends the jobs of a store in memory",
     "queue_core.queue": "the public face: it composes every seam and shows each under its type",
     "queue_core.stores.postgres.read": "it names the part that does each method of the port",
     "queue_core.stores.postgres.store": "it opens the runners, and names the part that does each method of the port",

@@ -42,7 +42,6 @@ PASSES_ON: Mapping[str, str] = {
     "queue_core/stores/sqlite/session.py:SqliteFile.close_inspections": "closes one of its connections",
     "queue_core/stores/sqlite/store.py:SqliteStore.open": "checks what is stored",
     "queue_core/stores/sqlite/store.py:SqliteStore.upkeep": "the part keeps its rounds between calls",
-    "queue_core/testing.py:InProcess.advance": "the public face of tests",
     "queue_core/worker/attempt.py:Watchdog.stop": "names what the change of an event means",
     "queue_core/worker/child.py:ReportingAttempt.log": "the attempt that a handler sees",
     "queue_core/worker/fetcher.py:Fetcher.hush": "names what the change of an event means",

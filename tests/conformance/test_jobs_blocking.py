@@ -17,6 +17,7 @@ from queue_core.model.settings import JobsSettings
 from queue_core.queue import JobQueue, JobVerbs
 from queue_core.worker.manual import ClaimedJob
 from tests.conformance.making import UNKNOWN
+from tests.conformance.working import PATIENCE
 
 
 @pytest.fixture
@@ -72,6 +73,93 @@ def test_threads_that_outlive_the_main_thread(mode_settings: JobsSettings, monke
         assert claim is not None
         claim.refresh()
         claim.complete()
+
+
+def test_two_event_loops_and_a_client_that_open_it_at_the_same_moment(mode_settings: JobsSettings) -> None:
+    """One opens it; the others work in its event loop or are refused, and none waits for ever."""
+    jobs = JobQueue(settings=mode_settings)
+    queue = jobs.blocking()
+    start, used, done = threading.Barrier(3), threading.Barrier(3), threading.Barrier(3)
+
+    async def serve() -> str:
+        start.wait(PATIENCE)
+        try:
+            return await (await jobs.enqueue("resize")).status()
+        finally:
+            # What is open stays so until all have tried, and the client's calls run here.
+            for barrier in (used, done):
+                await asyncio.to_thread(barrier.wait, PATIENCE)
+            if jobs.home is asyncio.get_running_loop():
+                await jobs.close()
+
+    def call() -> str:
+        start.wait(PATIENCE)
+        try:
+            return queue.enqueue("resize").status()
+        finally:
+            used.wait(PATIENCE)
+            queue.close()
+            done.wait(PATIENCE)
+
+    with ThreadPoolExecutor(3) as threads:
+        for _ in range(3):
+            futures = [threads.submit(call), *(threads.submit(asyncio.run, serve()) for _ in range(2))]
+            errors = [error for one in futures if (error := one.exception(2 * PATIENCE)) is not None]
+            assert 1 <= len(errors) <= 2
+            assert all("in another event loop" in str(error) for error in errors), errors
+            assert jobs.home is None
+            queue = jobs.blocking()
+    queue.close()
+
+
+def test_what_is_closed_during_a_call_ends_it(mode_settings: JobsSettings) -> None:
+    waits = threading.Event()
+
+    async def wait() -> None:
+        waits.set()
+        await asyncio.sleep(2 * PATIENCE)
+
+    queue = JobQueue(settings=mode_settings).blocking()
+    with ThreadPoolExecutor(1) as threads:
+        call = threads.submit(queue.call, wait)
+        assert waits.wait(PATIENCE)
+        queue.close()
+        with pytest.raises(QueueCoreError, match="this client was closed during this call"):
+            call.result(PATIENCE)
+
+
+def test_an_event_loop_that_ends_during_a_call_ends_it() -> None:
+    jobs = JobQueue(memory=True)
+    begin, waits = threading.Event(), threading.Event()
+
+    async def wait() -> None:
+        waits.set()
+        await asyncio.sleep(2 * PATIENCE)
+
+    async def serve() -> None:
+        await jobs.open()
+        begin.set()
+        assert await asyncio.to_thread(waits.wait, PATIENCE)
+
+    with ThreadPoolExecutor(2) as threads:
+        serving = threads.submit(asyncio.run, serve())
+        assert begin.wait(PATIENCE)
+        with pytest.raises(QueueCoreError, match="event loop in which the queue object was open was closed"):
+            jobs.blocking().call(wait)
+        serving.result(PATIENCE)
+
+
+def test_one_event_loop_after_the_other_with_many_calls(mode_settings: JobsSettings) -> None:
+    """What calls wait for while one of them opens belongs to an event loop."""
+    jobs = JobQueue(settings=mode_settings)
+
+    async def enqueue() -> int:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(jobs.enqueue("resize")) for _ in range(3)]
+        await jobs.close()
+        return len({task.result().id for task in tasks})
+
+    assert [asyncio.run(enqueue()) for _ in range(2)] == [3, 3]
 
 
 def test_results() -> None:
@@ -156,7 +244,8 @@ async def test_beside_a_running_event_loop_of_the_same_thread() -> None:
     with jobs.blocking() as queue:
         assert queue.enqueue(task, 1).status() == "queued"
         with pytest.raises(
-            QueueCoreError, match=r"double\.enqueue\(…\) is for async code.*queue\.enqueue\(double, …\)"
+            QueueCoreError,
+            match=r"^double\.enqueue\(…\): .* open in another event loop.*, or queue\.enqueue\(double, …\)",
         ):
             task.options(delay="5m").enqueue(1)
 
