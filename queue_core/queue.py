@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, Un
 from weakref import WeakSet
 
 from queue_core.backends import Housed, open_backend
-from queue_core.client.breakdown import breakdown
+from queue_core.client.causes.breakdown import breakdown
+from queue_core.client.causes.compare import Comparison, compare
 from queue_core.client.context import JobContext
 from queue_core.client.effects import Effects
 from queue_core.client.enqueue import Enqueuer
@@ -150,6 +151,18 @@ class JobVerbs(ABC):
         if not isinstance(signature, str) or not _SIGNATURE.fullmatch(signature):
             raise InvalidArgument(f"a signature has 12 hexadecimal digits, not {signature!r}")
         return await breakdown(self.inspector, signature)
+
+    async def compare(self, job_id: str, *, back: int = 0) -> Comparison:
+        """Return how the payload of a job differs from that of the last completed job of its type.
+
+        `back`: of the one so many places before it.
+
+        Raises:
+            JobNotFound: no job has this id.
+        """
+        if isinstance(back, bool) or not isinstance(back, int) or back < 0:
+            raise InvalidArgument(f"back is a whole number, not {back!r}")
+        return await compare(self.inspector, check_id(job_id), back)
 
     async def cancel(self, job_id: str) -> bool:
         """Cancel a waiting job, or ask the worker of a running one to stop it; False when it has ended already.

@@ -20,7 +20,8 @@ from tests.conformance.making import worker_beat
 from tests.conformance.world import World
 
 LOOKING = {
-    "job list", "job show", "job logs", "dlq groups", "dlq list", "dlq export", "op list", "op show", "op watch",
+    "job list", "job show", "job compare", "job logs", "dlq groups", "dlq show", "dlq compare", "dlq list",
+    "dlq export", "op list", "op show", "op watch",
     "queue list", "schedule list", "type list", "type show", "worker list", "open", "events", "exporter", "top",
     "completion", "doctor", "health",
 }  # fmt: skip

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from queue_core.client.breakdown import breakdown
+from queue_core.client.causes.breakdown import breakdown
 from queue_core.model.filters import Filter, parse
 from queue_core.model.report import Breakdown, Dimension
 from tests.conformance.making import failure

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from jobconsole.cli.change import add_verb
-from jobconsole.cli.commands import review
+from jobconsole.cli.commands import causes, review
 from jobconsole.cli.commands.job import add_list, list_jobs
 from jobconsole.cli.failures import DONE, CommandError, Refused, UsageError, note, progress
 from jobconsole.cli.output import Output
@@ -116,6 +116,9 @@ def add_arguments(parser: Parser) -> None:
     add_filters(groups)
     groups.add_argument("--window", type=positive, default=900.0, metavar="T", help="of the growth (default 15m)")
     groups.add_argument("--limit", type=whole(1, 10_000), default=50, metavar="N", help="at most N (default 50)")
+    causes.add_show_arguments(add("show", causes.run_show, "one signature: what its jobs have in common"))
+    compared = "the newest payload of a signature beside the last one that succeeded"
+    causes.add_compare_arguments(add("compare", causes.run_compare_signature, compared), "SIG")
     listed = add("list", run_list, "list dead jobs, the newest first")
     add_list(listed)
     listed.add_argument("--trash", action="store_true", help="list the trash instead")

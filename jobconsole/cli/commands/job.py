@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from jobconsole.cli.change import add_verb, operate
-from jobconsole.cli.commands import edit, enqueue
+from jobconsole.cli.commands import causes, edit, enqueue
 from jobconsole.cli.failures import DONE, note
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_verbs, whole
@@ -64,6 +64,8 @@ def add_arguments(parser: Parser) -> None:
     add_list(add("list", run_list, "list jobs, the newest change first"))
     show = add("show", run_show, "everything about one job, its failed attempts included")
     show.add_argument("id", metavar="ID")
+    compared = "its payload beside the last one of its type that succeeded"
+    causes.add_compare_arguments(add("compare", causes.run_compare_job, compared), "ID")
     logs = add("logs", run_logs, "the lines that a job's handlers wrote, the oldest first")
     logs.add_argument("id", metavar="ID")
     logs.add_argument(

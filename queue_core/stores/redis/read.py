@@ -36,6 +36,8 @@ from queue_core.stores.redis.statistics.releases import ReleaseNames, read_relea
 SCAN_PAGE, SCAN_ALL = 100_000, 1_000_000
 """Jobs scanned at most for one page, and for a count or for ids. A page that is short for that reason has a cursor for
 the next one."""
+SCAN_SAMPLE = 40_000
+"""Jobs scanned at most for a sample, in 0.2 s."""
 SCAN_STEP = 500
 """Jobs scanned for a page at a time."""
 LONGEST_PAGE = 10_000
@@ -214,14 +216,14 @@ class RedisInspector:
         if scan.by_cause and whole and (last := await totals.last_place(self._link, queues, whole[0])):
             after = last if after is None else min(after, last)
         jobs: list[Job] = []
-        scanned = 0
+        scanned, most = 0, among or SCAN_SAMPLE
         async for part in self._parts(where, allowed(queues, where), "newest", after):
-            looked_at = part[: (among or SCAN_PAGE) - scanned]
+            looked_at = part[: most - scanned]
             for some in chunks(looked_at, len(part) or 1 if scan.by_cause else SCAN_STEP):
                 wanted = (await scan.matching(some))[: limit - len(jobs)]
                 jobs += [job for _, job in await self._read(wanted, where, now, _SAMPLED)]
                 scanned += len(some)
-                if len(jobs) >= limit or scanned >= (among or SCAN_PAGE):
+                if len(jobs) >= limit or scanned >= most:
                     return jobs
         return jobs
 

@@ -1,0 +1,225 @@
+"""What a screen shows of a signature's breakdown, and of two payloads side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jobconsole.format.glyphs import Glyphs
+from jobconsole.format.humanize import age, exact, plural, seconds_between
+from jobconsole.format.spans import Line, RenderContext, Spans, fit, width_of
+from jobconsole.present.facts import moment
+from queue_core.client.causes.compare import ComparedField, Comparison
+from queue_core.model.report import Breakdown, Dimension, Share
+from queue_core.model.text import safe
+
+BAR = 12
+"""Cells of a bar of 100%."""
+NAME, VALUE, PERCENT = 14, 14, 6
+"""Cells of a property's name, of its value at least, and of a share."""
+EVEN = 1.5
+"""A value that is less frequent than so many times the mean is one of many alike."""
+ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRow:
+    """One line of a breakdown: a value of a property, with the share of dead and of completed jobs that have it."""
+
+    # "" where the line before is about the same property
+    label: str
+    value: str
+    dead: float
+    # None: unknown
+    completed: float | None
+    # a term of a filter that chooses these jobs; "": there is none
+    where: str
+    # it is about a field of payloads
+    field: bool = False
+
+    @property
+    def key(self) -> str:
+        """What a cursor holds on to."""
+        return f"{self.where} {self.label} {self.value}"
+
+
+def share_rows(found: Breakdown) -> list[ShareRow]:
+    """Return the lines of a breakdown, those of payloads' fields last."""
+    rows: list[ShareRow] = []
+    for dimension in found.dimensions:
+        if dimension.name != "type" or dimension.distinct > 1:
+            rows += _rows(dimension, dimension.name, False)
+    for dimension in found.fields:
+        rows += _rows(dimension, safe(dimension.name.removeprefix("payload."), 60), True)
+    return rows
+
+
+def _rows(dimension: Dimension, label: str, field: bool) -> Iterator[ShareRow]:
+    first = dimension.values[0]
+    if not field and dimension.distinct > len(dimension.values) and first.dead * dimension.distinct < EVEN:
+        known = min(1.0, first.dead * dimension.distinct)
+        yield ShareRow(label, f"{exact(dimension.distinct)}, evenly", known, None, "")
+        return
+    for share in dimension.values:
+        if share is first or _telling(share, first):
+            yield ShareRow(label, safe(share.value, 100) or '""', share.dead, share.completed, share.where, field)
+            label = ""
+
+
+def _telling(share: Share, first: Share) -> bool:
+    """Whether a value that is not the most frequent is worth a line."""
+    return share.dead >= 0.01 and first.dead < 0.995
+
+
+def percent(share: float | None) -> str:
+    """Return a share as 97%, of what is little but there <1%; ? for an unknown one."""
+    if share is None:
+        return "?"
+    return "<1%" if 0 < share < 0.005 else f"{share:.0%}" if share < 0.995 or share == 1 else ">99%"
+
+
+def breakdown_lines(found: Breakdown, context: RenderContext, width: int, cursor: int | None = None) -> list[Line]:
+    """Return the lines of a breakdown; the line of the row under the `cursor` is marked."""
+    rows = share_rows(found)
+    if not rows:
+        return [(("no dead job has this signature any more", "muted"),)]
+    bar = BAR if width >= 60 else 0
+    value = max(VALUE, width - 2 - NAME - PERCENT - (bar + 2 if bar else 0) - 12)
+    lines: list[Line] = [
+        (*fit((("", "text"),), 2 + NAME), *fit((("", "text"),), value), *fit((("DEAD", "muted"),), PERCENT, right=True),
+         *fit((("", "text"),), bar + 2 if bar else 0), *fit((("COMPLETED", "muted"),), 11, right=True))
+    ]  # fmt: skip
+    for number, row in enumerate(rows):
+        if row.field and not (number and rows[number - 1].field):
+            lines.append(_rule(found, context, width))
+        lines.append(_share_line(row, context.glyphs, value, bar, number == cursor))
+    if not found.fields:
+        lines.append(_rule(found, context, width))
+        lines.append((("  " + no_fields(found), "muted"),))
+    return [*lines, *(((line, "muted"),) for line in notes(found, context))]
+
+
+def row_places(found: Breakdown) -> list[int]:
+    """Return the line of each row among those that `breakdown_lines` returns."""
+    places, at = [], 1
+    rows = share_rows(found)
+    for number, row in enumerate(rows):
+        at += row.field and not (number and rows[number - 1].field)
+        places.append(at)
+        at += 1
+    return places
+
+
+def no_fields(found: Breakdown) -> str:
+    """Return why no field of payloads is shown."""
+    if not found.compared:
+        return "the payloads have no fields to compare"
+    return f"none of {plural(found.compared, 'field')} distinguishes dead from completed jobs"
+
+
+def _rule(found: Breakdown, context: RenderContext, width: int) -> Line:
+    what = "that distinguish dead from completed best" if found.completed else "of the dead, the most frequent values"
+    words = f" Payload fields {what}, {len(found.fields)} of {found.compared} "
+    rule = context.glyphs.rule
+    return fit(((rule * 2, "line"), (words, "title"), (rule * max(0, width - len(words) - 2), "line")), width)
+
+
+def _share_line(row: ShareRow, glyphs: Glyphs, value: int, bar: int, here: bool) -> Line:
+    tone = "strong" if row.dead >= 0.8 and (row.completed is None or row.completed < 0.8) else "text"
+    spans: Spans = (
+        (f"{glyphs.cursor if here else ' '} ", "accent"),
+        *fit(((row.label, "muted"),), NAME - 1, ellipsis=glyphs.ellipsis), (" ", "text"),
+        *fit(((row.value, tone),), value - 1, ellipsis=glyphs.ellipsis), (" ", "text"),
+        *fit(((percent(row.dead), tone),), PERCENT, right=True),
+    )  # fmt: skip
+    if bar:
+        spans = (*spans, ("  ", "text"), *fit(((_bar(row.dead, glyphs), "accent"),), bar))
+    return (*spans, *fit(((percent(row.completed), "muted"),), 11, right=True))
+
+
+def _bar(share: float, glyphs: Glyphs) -> str:
+    halves = max(1, round(share * BAR * 2)) if share else 0
+    return glyphs.bar_full * (halves // 2) + glyphs.bar_half * (halves % 2)
+
+
+def notes(found: Breakdown, context: RenderContext | None = None) -> list[str]:
+    """Return what the shares are of, in two sentences."""
+    of = f" of {exact(found.count)}" if found.count is not None and found.count != found.sampled else ""
+    completed = f"{exact(found.completed)} completed" if found.completed else "no completed job"
+    if context is not None and found.since is not None:
+        completed += f" of the last {age(seconds_between(found.since, context.now))}"
+    elif found.since is not None:
+        completed += f" since {moment(found.since)}"
+    counted = [one.name for one in found.dimensions if one.exact]
+    first = f"Shares are of a sample: {exact(found.sampled)}{of} dead, {completed}."
+    if found.count == found.sampled:
+        first = f"Shares are of all {exact(found.sampled)} dead, {completed}."
+        counted = []
+    return [first, *([f"{' and '.join(counted).capitalize()} are exact."] if counted else [])]
+
+
+SIGN = {"~": "warn", "+": "bad", "-": "good", "=": "faint"}
+FIELD = 16
+"""Cells of a field's path."""
+
+
+def comparison_lines(found: Comparison, context: RenderContext, width: int, equal: bool = False) -> list[Line]:
+    """Return two payloads side by side: the fields that differ; with `equal` the others, too."""
+    failing, completed = found.failing, found.completed
+    head = [_job_line(found.failing.status.value, failing.id, moment(failing.updated_at), failing.worker, width)]
+    if completed is None:
+        words = f"no {safe(failing.type, 60)} completed lately: none of the newest 20,000 completed jobs is one"
+        return [*head, (), ((words, "muted"),)]
+    head.append(_job_line("completed", completed.id, moment(completed.updated_at), completed.worker, width))
+    if failing.payload is None or completed.payload is None:
+        return [*head, (), (("a payload is no JSON object: the fields of these two cannot be compared", "muted"),)]
+    shown = found.fields if equal else found.different
+    side = max(8, (width - 2 - FIELD - 2) // 2)
+    lines: list[Line] = [()]
+    if shown:
+        titles = (
+            ("  ", "text"),
+            *fit((("FIELD", "muted"),), FIELD),
+            *fit(((failing.status.value.upper(), "muted"),), side),
+        )
+        lines.append((*titles, ("  ", "text"), ("COMPLETED", "muted")))
+    lines += [_field_line(one, context.glyphs, side) for one in shown]
+    if not found.different:
+        lines.append((("  the payloads are equal", "muted"),))
+    if found.equal and not equal:
+        lines.append(((f"    {plural(found.equal, 'field is', 'fields are')} equal; t shows them", "muted"),))
+    return [*head, *lines]
+
+
+def _job_line(word: str, job_id: str, at: str, worker: str | None, width: int) -> Line:
+    host = f", {safe(worker, 60)}" if worker else ""
+    line = ((f"{word:<11}", "bad" if word == "dead" else "good"), (job_id, "text"), (f"  {at}{host}", "muted"))
+    return line if width_of(line) <= width else fit(line, width)
+
+
+def _field_line(one: ComparedField, glyphs: Glyphs, side: int) -> Line:
+    tone, ellipsis = SIGN[one.sign], glyphs.ellipsis
+    failing = (safe(one.failing, 220) or ABSENT, tone if one.failing else "faint")
+    completed = (safe(one.completed, 220) or ABSENT, "text" if one.completed else "faint")
+    return (
+        (f"{one.sign} ", tone),
+        *fit(((safe(one.path, 100), "text"),), FIELD - 1, ellipsis=ellipsis),
+        (" ", "text"),
+        *fit((failing,), side, ellipsis=ellipsis),
+        ("  ", "text"),
+        *fit((completed,), side, ellipsis=ellipsis),
+    )
+
+
+def pairs_note(found: Comparison, back: int) -> Spans:
+    """Return which other completed jobs it can be compared with."""
+    words = [*(["n an older completed job"] if found.older else []), *(["N a newer one"] if back else [])]
+    return ((", ".join(words), "muted"),)
+
+
+def summary(found: Breakdown) -> str:
+    """Return in one line what distinguishes the dead, as `region eu 97% (25% of completed)`."""
+    rows = [row for row in share_rows(found) if row.label and row.where and row.dead >= 0.5]
+    named = [row for row in rows if row.field or (row.completed is not None and row.dead - row.completed >= 0.3)]
+    parts = [f"{row.label} {row.value} {percent(row.dead)}" for row in named[:3]]
+    return " · ".join(parts)
