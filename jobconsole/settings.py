@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -67,6 +67,34 @@ class ConsoleSettings:
     contexts: Mapping[str, Context] = field(default_factory=dict)
     # the variables that programs need for the same settings; None: they read the same by themselves
     handed_down: Mapping[str, str] | None = field(default=None, repr=False)
+    # the address of the store was given by the caller: then no context can be meant by mistake
+    addressed: bool = False
+
+    @property
+    def unnamed(self) -> str:
+        """Why a change asks first: several contexts are configured, and none was named; "" when it need not."""
+        if self.context is not None or self.addressed or len(self.contexts) < 2:
+            return ""
+        return f"{len(self.contexts)} contexts are configured and none was named"
+
+    @property
+    def target(self) -> str:
+        """What a change reaches: the context and the servers, without passwords."""
+        jobs = self.jobs
+        servers: list[str] = []
+        if jobs.mode == "sqlite":
+            servers = [f"file {jobs.sqlite.path}"]
+        if "postgres" in jobs.mode and jobs.postgres.url is not None:
+            servers.append(f"{_place(jobs.postgres.url.get_secret_value())} schema {jobs.postgres.schema}")
+        if "redis" in jobs.mode and jobs.redis.url is not None:
+            servers.append(f"{_place(jobs.redis.url.get_secret_value())} prefix {jobs.redis.prefix}")
+        return " ".join([*([self.context] if self.context else []), f"({', '.join(servers)})"])
+
+
+def _place(url: str) -> str:
+    """Return an address without credentials and options."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
 
 
 def read_settings(
@@ -84,8 +112,15 @@ def read_settings(
     loaded = load(path, environ, overrides, context)
     _check_named_servers((overrides or {}).get("jobs", {}), loaded.settings.mode)
     contexts = {key: _context(loaded, key) for key in loaded.contexts}
+    named = (overrides or {}).get("jobs", {})
+    store = "redis" if loaded.settings.mode == "redis" else "postgres"
     settings = ConsoleSettings(
-        loaded.settings, read_only=read_only, source=loaded.source, contexts=contexts, handed_down=loaded.handed_down
+        loaded.settings,
+        read_only=read_only,
+        source=loaded.source,
+        contexts=contexts,
+        handed_down=loaded.handed_down,
+        addressed=bool(named.get(store, {}).get("url")),
     )
     if loaded.context is None:
         return settings
@@ -119,6 +154,20 @@ def _context(loaded: ConsoleConfiguration, name: str) -> Context:
         raise ConfigurationError(f"{loaded.source}: contexts.{name}: must be a block of keys, not a single value")
     own = {key: value for key, value in raw.items() if key != "jobs"}
     return read_block(str(loaded.source), Context, own, ("contexts", str(name)))
+
+
+def every_context(settings: ConsoleSettings, path: str | None = None) -> dict[str, ConsoleSettings]:
+    """Return the settings in each context of the file; addresses that were given for one call are not applied.
+
+    Raises:
+        ConfigurationError: one of them is malformed.
+    """
+    return {name: read_settings(path, context=name) for name in settings.contexts}
+
+
+def opener_of(settings: ConsoleSettings) -> Callable[[], JobQueue]:
+    """Return what makes the queue of the settings, and raises `ConfigurationError` where none can be made."""
+    return lambda: queue_of(replace(settings, read_only=True))
 
 
 BY_OPTIONS = "give --postgres-url and --redis-url"

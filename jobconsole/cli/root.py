@@ -176,6 +176,7 @@ NOUNS = {
     "type": "the job types that workers announced, and what their payloads look like",
     "worker": "list, run, quiet, resume and stop workers",
     "open": "open the console at the place of a link",
+    "contexts": "every context of the configuration: depth, dead, new, workers, oldest",
     "events": "follow what happens, as it happens",
     "exporter": "serve /metrics, /healthz and /events",
     "top": "queues, signatures and running jobs, redrawn in place",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from jobconsole.cli.failures import Refused, confirm, note
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import LOG_FORMATS, LOG_LEVELS
 from jobconsole.settings import ConsoleSettings, queue_of, read_settings
@@ -84,8 +86,8 @@ def connected(options: argparse.Namespace, output: Output, command: Command, cha
         ConfigurationError, ReadOnly, StoreUnavailable, SchemaError: nothing was done.
     """
     settings = settings_of(options)
-    if changes and settings.read_only:
-        raise ReadOnly(changes)
+    if changes:
+        check_target(settings, changes)
 
     async def run() -> int:
         jobs = queue_of(settings)
@@ -99,6 +101,24 @@ def connected(options: argparse.Namespace, output: Output, command: Command, cha
             await jobs.close()
 
     return asyncio.run(run())
+
+
+def check_target(settings: ConsoleSettings, changes: str) -> None:
+    """Write what a change is about to reach, and ask where several contexts are configured and none was named.
+
+    Raises:
+        ReadOnly: the context refuses every change.
+        Refused: the answer was no, or there is no terminal to ask at; --yes does not name a context.
+    """
+    if settings.read_only:
+        raise ReadOnly(changes)
+    if settings.unnamed:
+        names = ", ".join(sorted(settings.contexts))
+        if not sys.stdin.isatty():
+            raise Refused(f"refused to {changes}: {settings.unnamed}; give --context with one of: {names}")
+        confirm(f"{settings.unnamed} ({names}): {changes} on {settings.target}")
+    else:
+        note(f"target: {settings.target}")
 
 
 def _overrides(options: argparse.Namespace) -> dict[str, Any]:

@@ -26,10 +26,12 @@ from textual.screen import Screen
 from jobconsole.actions.plan import Plan
 from jobconsole.core.alerts import AlertWatcher
 from jobconsole.core.connection import Connection, ContextInfo, Source
+from jobconsole.core.contexts import Places
 from jobconsole.core.latency import next_window, word
 from jobconsole.core.model import Model
 from jobconsole.format.glyphs import glyphs_for
 from jobconsole.format.spans import RenderContext
+from jobconsole.format.words import ImmediateWords
 from jobconsole.tui.base.bindings import ACTIONS, BY_ID, Availability, bindings, refusal
 from jobconsole.tui.base.host import Hint, hint_of, spawn
 from jobconsole.tui.base.links import Link
@@ -42,7 +44,7 @@ from jobconsole.tui.screens.help import Commands, HelpScreen, keys_of
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.terminal import compress_styles, end_with_terminal
 from jobconsole.tui.views import FIRST, VIEWS
-from queue_core.errors import QueueCoreError
+from queue_core.errors import ConfigurationError, QueueCoreError
 from queue_core.model.report import SignatureInfo
 from queue_core.model.text import safe
 
@@ -81,13 +83,18 @@ class ConsoleApp(App[int], inherit_bindings=False):
         read_only: bool = False,
         context: ContextInfo | str | None = None,
         hints: Sequence[Hint | str] = (),
+        places: Places | None = None,
     ) -> None:
-        """`hints`: how to repair what fails, shown in the help and with the signatures that they are about."""
+        """`hints`: how to repair what fails, shown in the help and with the signatures that they are about.
+
+        `places`: the contexts that there are beside the one that is shown.
+        """
         super().__init__()
         self.connection = source if isinstance(source, Connection) else Connection(source)
         self.connection.read_only = self.connection.read_only or read_only
         self.context = ContextInfo.of(context)
         self.hints = [Hint.parse(hint) if isinstance(hint, str) else hint for hint in hints]
+        self.places = places or Places()
         self.glyphs = glyphs_for(sys.__stdout__.encoding if sys.__stdout__ else None)
         self.model = Model()
         self.refresher = Refresher(self.connection, self.model, self.post)
@@ -232,7 +239,24 @@ class ConsoleApp(App[int], inherit_bindings=False):
         if reason:
             self.show_notice(reason, "warn")
         elif reason == "" and self.view is not None:
-            self.view.perform(action)
+            if BY_ID[action].changes and self.places.unnamed:
+                self._ask_where(action)
+            else:
+                self.view.perform(action)
+
+    def _ask_where(self, action: str) -> None:
+        """Ask before a change in a context that was not named."""
+        from jobconsole.tui.sheets.confirm import Confirm
+
+        label, places = BY_ID[action].label, self.places
+        why = f"{places.unnamed}. 0 goes to one of them."
+        words = ImmediateWords("", "", f"{label.capitalize()} here?", why, label.capitalize())
+
+        def go_on(agreed: bool | None) -> None:
+            if agreed and self.view is not None:
+                self.view.perform(action)
+
+        self.push_screen(Confirm(words, f"{label} on {safe(places.target, 200)}"), go_on)
 
     def on_key(self, event: events.Key) -> None:
         """Show why a key does nothing."""
@@ -296,6 +320,26 @@ class ConsoleApp(App[int], inherit_bindings=False):
         problem = self.refresher.problem or self.operator.problem or deaf
         self.push_screen(HelpScreen(offered, [hint.line for hint in self.hints], problem))
 
+    def do_contexts(self) -> None:
+        """Show all contexts."""
+        from jobconsole.tui.screens.contexts import ContextsScreen
+
+        if not self.places.number:
+            self.show_notice("no contexts are configured; the contexts: of jobconsole.yaml name them", "warn")
+            return
+        try:
+            screen = ContextsScreen(self.places, self.context.name)
+        except ConfigurationError as error:
+            self.show_notice(str(error), "bad")
+            return
+        self.push_screen(screen, self._go_to)
+
+    def _go_to(self, context: str | None) -> None:
+        """Leave this context for another one; operations that workers carry out go on."""
+        if context is not None:
+            self.places.chosen = context
+            self.exit(0)
+
     def do_quit(self) -> None:
         """Leave."""
         snapshot = self.model.snapshot
@@ -312,11 +356,17 @@ for _view in VIEWS:
 
 
 def run_console(
-    settings: JobsSettings, *, read_only: bool = False, context: ContextInfo | None = None, link: Link | None = None
+    settings: JobsSettings,
+    *,
+    read_only: bool = False,
+    context: ContextInfo | None = None,
+    link: Link | None = None,
+    places: Places | None = None,
 ) -> int:
     """Run the console in this terminal and return its exit code: 0, or 2 without a terminal.
 
-    The first picture is drawn at once; the servers are reached afterwards, and again whenever they are lost.
+    The first picture is drawn at once; the servers are reached afterwards, and again whenever they are lost. `places`:
+    the contexts that there are; it then holds the one to go to.
     """
     if not all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stdout__)):
         sys.stderr.write(
@@ -325,7 +375,7 @@ def run_console(
         return 2
     # What drivers log would be written over the screen, and after it.
     logging.getLogger().addHandler(logging.NullHandler())
-    app = ConsoleApp(Connection(lambda: _queue(settings)), read_only=read_only, context=context)
+    app = ConsoleApp(Connection(lambda: _queue(settings)), read_only=read_only, context=context, places=places)
     app.link = link
     end_with_terminal(_STDIN)
     code = app.run()

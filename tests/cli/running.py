@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 from unittest.mock import patch
 
 from jobconsole.cli.root import main
@@ -28,7 +28,16 @@ class Answer:
 
     code: int
     out: str
+    # without the target that a changing command writes first
     err: str
+    # that line; "" where there is none
+    target: str = ""
+
+    @classmethod
+    def of(cls, code: int, out: str, err: str) -> Self:
+        """Return an answer whose target is apart."""
+        first, _, rest = err.partition("\n")
+        return cls(code, out, rest, first) if first.startswith("target: ") else cls(code, out, err)
 
     @property
     def body(self) -> dict[str, Any]:
@@ -43,6 +52,11 @@ class Answer:
     def still(self) -> str:
         """Standard output with every time of day, and every age below 100 s, replaced by one of the same width."""
         return _AGE.sub(" now", _MOMENT.sub("2000-01-01 00:00:00Z", self.out))
+
+
+def untargeted(err: str) -> str:
+    """Return what was written to standard error without the target that a changing command writes first."""
+    return Answer.of(0, "", err).err
 
 
 class Keyboard(io.StringIO):
@@ -72,7 +86,7 @@ class Cli:
             redirect_stderr(err),
         ):
             code = main(list(arguments))
-        return Answer(code, out.getvalue(), err.getvalue())
+        return Answer.of(code, out.getvalue(), err.getvalue())
 
     def process(self, *arguments: str, stdin: str = "") -> Answer:
         """Run a command as a process."""
@@ -84,7 +98,7 @@ class Cli:
             timeout=PATIENCE,
             check=False,
         )
-        return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return Answer.of(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start a command that runs until it is told to end."""

@@ -17,7 +17,7 @@ from queue_core.errors import StoreUnavailable
 from queue_core.model.operation import Operation
 from queue_core.stores.memory.operations import MemoryOperations
 from tests.cli.conftest import Shop
-from tests.cli.running import PATIENCE
+from tests.cli.running import PATIENCE, untargeted
 from tests.cli.scenes import (
     DEAD,
     RUNNING,
@@ -75,6 +75,7 @@ class TestPace:
         assert sorted(status(dead, *DEAD)) == ["dead"] * 3 + ["queued"]
         dead.play(lambda world: end_the_canary(world, "completed"))
         out, err = process.communicate(timeout=PATIENCE)
+        err = untargeted(err)
         assert (process.returncode, out, err) == (0, "retried 3 jobs\n", "")
         assert sorted(status(dead, *DEAD)) == ["completed", "dead", "queued", "queued"]
 
@@ -83,6 +84,7 @@ class TestPace:
         await_operation(dead, 1, lambda one: one["done"] == 1)
         dead.play(lambda world: end_the_canary(world, "dead"))
         out, err = process.communicate(timeout=PATIENCE)
+        err = untargeted(err)
         assert (process.returncode, out) == (1, "retried 1 job\n")
         assert err == (
             "jobconsole: operation #1 was stopped after 1 of 3 jobs: 1 of 1 canary jobs died again; "
@@ -131,6 +133,7 @@ class TestInterrupted:
         await_operation(shop, 1, lambda one: one["done"] > 0)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
+        err = untargeted(err)
         ended = operation(shop, 1)
         assert (process.returncode, out) == (130, "")
         assert err.splitlines()[0] == f"operation #1 is cancelled, after {ended['done']} of 30 jobs"
@@ -144,6 +147,7 @@ class TestInterrupted:
         await_operation(shop, 1, lambda one: one["done"] > 0)
         assert shop("op", verb, "1").code == 0
         out, err = process.communicate(timeout=PATIENCE)
+        err = untargeted(err)
         done = operation(shop, 1)["done"]
         assert (process.returncode, out) == (1, f"retried {done} job{'s' * (done > 1)}\n")
         assert err.startswith(f"jobconsole: operation #1 {word} after {done} of 30 jobs")
@@ -155,6 +159,7 @@ class TestInterrupted:
         holder = sqlite3.connect(file_shop.address, isolation_level=None, timeout=PATIENCE)
         holder.execute("begin immediate")
         out, err = process.communicate(timeout=PATIENCE)
+        err = untargeted(err)
         holder.close()
         assert process.returncode == 1
         assert out.startswith("retried ")

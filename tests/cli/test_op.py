@@ -10,7 +10,7 @@ import pytest
 
 from queue_core.model.operation import Author
 from tests.cli.conftest import Shop
-from tests.cli.running import PATIENCE
+from tests.cli.running import PATIENCE, untargeted
 from tests.cli.scenes import DEAD, RUNNING, await_operation, four_dead, many_dead, operation, operations, status
 from tests.cli.test_looking import golden
 from tests.conformance.making import worker_beat
@@ -185,6 +185,7 @@ class TestRunAndWatch:
         watching = detached.cli.start("op", "watch", "1", "--read-only")
         assert detached("op", "run", "1").code == 0
         out, err = watching.communicate(timeout=PATIENCE)
+        err = untargeted(err)
         assert (watching.returncode, out, err) == (0, "#1 retry: done, changed 3 of 3 jobs\n", "")
 
     def test_watching_one_that_was_cancelled_is_exit_code_1(self, detached: Shop) -> None:
@@ -199,6 +200,7 @@ class TestRunAndWatch:
         await_operation(file_shop, 1, lambda one: one["done"] > 0)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=PATIENCE)
+        said = untargeted(said)
         assert process.returncode == 130
         assert said.startswith("what was not done is still to be done")
         assert operation(file_shop, 1)["state"] == "running"

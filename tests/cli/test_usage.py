@@ -19,8 +19,8 @@ NOWHERE = {"JOBS__POSTGRES__URL": "postgresql://app:hunter2@127.0.0.1:1/app"} | 
 ENQUEUE = "see 'jobconsole job enqueue --help'"
 
 WRONG = {
-    "lst": "no command 'lst'; one of: bench, completion, demo, dlq, doctor, events, exporter, health, job, migrate, "
-    "op, open, queue, schedule, top, type, ui, worker",
+    "lst": "no command 'lst'; one of: bench, completion, contexts, demo, dlq, doctor, events, exporter, health, job, "
+    "migrate, op, open, queue, schedule, top, type, ui, worker",
     "jobs list": "no command 'jobs'; did you mean 'job'?",
     "job lst": "no verb 'lst'; did you mean 'list'?",
     "job": "the following arguments are required: VERB; see 'jobconsole job --help'",

@@ -23,7 +23,7 @@ LOOKING = {
     "job list", "job show", "job compare", "job logs", "dlq groups", "dlq show", "dlq compare", "dlq list",
     "dlq export", "op list", "op show", "op watch",
     "queue list", "schedule list", "type list", "type show", "worker list", "open", "events", "exporter", "top",
-    "completion", "doctor", "health",
+    "completion", "contexts", "doctor", "health",
 }  # fmt: skip
 """Verbs that change nothing in the store; an export writes a file, and can be rehearsed."""
 OF_THEIR_OWN = {"ui", "demo", "bench", "worker run"}

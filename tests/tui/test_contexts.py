@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from textual.drivers.headless_driver import HeadlessDriver
 
 from jobconsole.core.alerts import Thresholds
 from jobconsole.core.connection import Connection, ContextInfo
+from jobconsole.core.contexts import Places
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.base.themes import CONTEXT_COLOURS, DAY, NIGHT, Palette
 from queue_core import JobQueue
@@ -77,3 +80,53 @@ def test_every_colour_can_be_read(scheme: object, colour: str) -> None:
     front, back = (sum(w * c for w, c in zip((0.299, 0.587, 0.114), one.get_truecolor(), strict=True))
                    for one in (style.color, style.bgcolor))  # fmt: skip
     assert abs(front - back) > 90
+
+
+def places(**openers: Callable[[], JobQueue]) -> Places:
+    """Return contexts of these names, none of which was named on the command line."""
+    infos = {name: (ContextInfo(name, name.upper()), opener) for name, opener in openers.items()}
+    return Places(lambda: infos, len(infos), f"{len(infos)} contexts are configured and none was named", "(file x.db)")
+
+
+def gone() -> JobQueue:
+    """Make a queue on a server that is not there."""
+    return JobQueue(redis="redis://127.0.0.1:1/0")
+
+
+async def test_a_change_asks_where_no_context_was_named(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
+    async with sit(places=places(prod=lambda: JobQueue(memory=True), dev=gone)) as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        await seat.press("D")
+        await seat.until("Delete here?")
+        assert "2 contexts are configured and none was named" in seat.text()
+        await seat.press("enter")
+        await seat.until("Dead letters", but="Delete here?")
+        assert not (await jobs.inspector.get(buried["send_email"][0])).trashed_at
+        await seat.press("D", "tab", "enter")
+        await seat.until("Delete 5 jobs")
+        await seat.press("enter")
+        await seat.until("deleted 5 jobs")
+
+
+async def test_all_contexts_are_on_one_screen_and_enter_goes_to_one(sit: Sit, buried: Buried) -> None:
+    there = places(prod=lambda: JobQueue(memory=True), dev=gone)
+    async with sit(places=there) as seat:
+        await seat.ready()
+        await seat.press("0")
+        await seat.until("Contexts  2")
+        await seat.until("✓ ")
+        await seat.until("▲ lost")
+        assert "? " in seat.text(), "what is not known is no 0"
+        await seat.press("escape")
+        await seat.until("Dead letters")
+        assert there.chosen is None
+        await seat.press("0", "j", "enter")
+        await seat.until(lambda: there.chosen == "dev")
+
+
+async def test_without_contexts_the_key_says_so(sit: Sit) -> None:
+    async with sit() as seat:
+        await seat.ready()
+        await seat.press("0")
+        await seat.until("no contexts are configured")

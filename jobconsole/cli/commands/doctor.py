@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.failures import DONE, FAILED, warn
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_change, add_globals
-from jobconsole.cli.session import postgres_url, settings_of
+from jobconsole.cli.session import check_target, postgres_url, settings_of
 from jobconsole.core.checks import (
     SECOND_STORE,
     SECOND_STORE_ADVICE,
@@ -26,7 +26,6 @@ from jobconsole.core.checks import (
 from jobconsole.core.redis_checks import check_redis, check_redis_store
 from jobconsole.format.humanize import exact, plural
 from jobconsole.settings import ConsoleSettings, queue_of
-from queue_core.errors import ReadOnly
 from queue_core.model.addresses import mask
 from queue_core.model.text import safe
 
@@ -210,8 +209,7 @@ def run_migrate(options: argparse.Namespace, output: Output) -> int:
         postgres_url(settings)  # without an address, that is what is wrong
     if options.dry_run:
         return _report_dry_run(settings, output)
-    if settings.read_only:
-        raise ReadOnly("migrate")
+    check_target(settings, "migrate")
     applied, known = backends.migrate(settings.jobs)
     if settings.jobs.mode not in {"sqlite", "redis"} and (earlier := backends.pending(settings.jobs).earlier):
         warn(f"{SECOND_STORE.format(earlier)}; {SECOND_STORE_ADVICE}")

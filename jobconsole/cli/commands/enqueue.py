@@ -14,13 +14,13 @@ from jobconsole.actions.schema import SchemaUnusable, validate_payload
 from jobconsole.cli.failures import DONE, UsageError, warn
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_change, whole
-from jobconsole.cli.session import settings_of
+from jobconsole.cli.session import check_target, settings_of
 from jobconsole.format.humanize import duration as length
 from jobconsole.format.humanize import plural
 from jobconsole.present.facts import moment
 from jobconsole.settings import queue_of
 from queue_core.client.middleware import Middleware
-from queue_core.errors import InvalidJob, QueueCoreError, ReadOnly, StoreUnavailable
+from queue_core.errors import InvalidJob, QueueCoreError, StoreUnavailable
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
@@ -124,8 +124,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     import asyncio
 
     settings = settings_of(options)
-    if settings.read_only and not options.dry_run:
-        raise ReadOnly("job enqueue")
+    if not options.dry_run:
+        check_target(settings, "job enqueue")
     payload = _payload(options.payload, settings.jobs.limits.payload)
     run_at = None if options.at is None else _time(options.at)
 

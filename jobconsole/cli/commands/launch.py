@@ -7,11 +7,12 @@ import gc
 import sys
 from typing import TYPE_CHECKING
 
+from jobconsole.cli.commands.contexts import info_of, places_of
 from jobconsole.cli.failures import DONE, FAILED, UsageError, progress
 from jobconsole.cli.output import Output, TextColumn
 from jobconsole.cli.root import Parser, add_globals, whole
 from jobconsole.cli.session import settings_of
-from jobconsole.settings import check_servers
+from jobconsole.settings import check_servers, read_settings
 from queue_core.model.addresses import mask
 
 if TYPE_CHECKING:
@@ -44,24 +45,29 @@ def show_console(options: argparse.Namespace, link: Link | None) -> int:
     """
     # Nothing that is made before the first picture becomes garbage, so looking for it would only put the picture off.
     gc.disable()
+    settings: ConsoleSettings | None = settings_of(options)
+    path, code = getattr(options, "config", None), DONE
     try:
-        return _show_console(settings_of(options), link)
+        while settings is not None:
+            code, chosen = _show_console(settings, path, link)
+            settings = None if chosen is None else read_settings(path, context=chosen)
+            link = None
     finally:
         gc.enable()
+    return code
 
 
-def _show_console(settings: ConsoleSettings, link: Link | None) -> int:
+def _show_console(settings: ConsoleSettings, path: str | None, link: Link | None) -> tuple[int, str | None]:
+    """Show one context; return the exit code, and the context that was chosen to be shown next."""
     check_servers(settings)
     # Without a terminal, Textual would write escape sequences into a file and report success.
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the console needs a terminal; 'jobconsole dlq groups' and 'jobconsole job list' do not")
-    from jobconsole.core.alerts import Thresholds
-    from jobconsole.core.connection import ContextInfo
     from jobconsole.tui.app import run_console
 
-    alerts = Thresholds(**settings.alerts.model_dump())
-    context = ContextInfo(settings.context or "", settings.word, settings.colour or "", alerts)
-    return int(run_console(settings.jobs, read_only=settings.read_only, context=context, link=link))
+    places, context = places_of(settings, path), info_of(settings)
+    code = run_console(settings.jobs, read_only=settings.read_only, context=context, link=link, places=places)
+    return int(code), places.chosen
 
 
 CARRIED = ("config", "context", "postgres_url", "schema", "redis_url", "prefix")

@@ -101,6 +101,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("resync", "r", "resync", "Read everything again and sort it anew", SHOW),
     Action("freeze", "p", "freeze", "Hold the screen still; p again resumes", SHOW),
     *(Action(view.action, str(digit), view.label, view.tooltip, CONSOLE) for digit, view in enumerate(VIEWS, 1)),
+    Action("contexts", "0", "contexts", "All contexts of the configuration; Enter goes to one", CONSOLE, False, 17),
     Action("palette", "colon,ctrl+p", "commands", "Find every action by its name", CONSOLE, False, 15),
     Action("help", "question_mark", "help", "The keys that work here, and what the words mean", CONSOLE, False, 14),
     Action("quit", "q,ctrl+c", "quit", "Leave the console; jobs and workers go on", CONSOLE, False, 16),

@@ -136,7 +136,7 @@ class RunningTable(Table[RunningJob]):
     @property
     def reachable(self) -> bool:
         """The Tab key does not come to a pane of one line."""
-        return not self.idle
+        return not (self.idle and self.inner_height <= 1)
 
     @property
     def titled(self) -> bool:
@@ -160,7 +160,7 @@ class RunningTable(Table[RunningJob]):
             return (("Running", "title"),)
         totals = snapshot.totals
         watched = f", {exact(LIVE_LIMIT)} of them watched" if self.console.model.running.dropped else ""
-        if self.idle and not self.boxed:
+        if self.idle and not self.inner_height:
             return (("Running", "title"), (f"  {self.empty}", "muted"))
         words = f"  {exact(totals.running)} of {plural(totals.slots, 'slot')} busy{watched}"
         return (("Running", "title"), (words, "muted"))
