@@ -26,11 +26,12 @@ from prometheus_client.registry import Collector
 
 from jobconsole.web.http import HttpServer, Request, Response, plain
 from queue_core.backends import open_backend
-from queue_core.errors import QueueCoreError
+from queue_core.errors import InvalidJob, QueueCoreError
 from queue_core.model.filters import Filter, Term
 from queue_core.model.report import Overview, QueueInfo
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import JobsSettings
+from queue_core.model.validation import check_name
 from queue_core.ports.backend import Backend
 from queue_core.worker.options import ServiceReport, resident_memory
 from queue_core.worker.supervisor import Service
@@ -204,7 +205,10 @@ class HealthPort:
 
     async def scale(self, request: Request) -> Response:
         """Answer how many replicas of this service a queue can use."""
-        queue = unquote(request.path.removeprefix("/scale/"))
+        try:
+            queue = check_name(unquote(request.path.removeprefix("/scale/")), "the queue's name")
+        except InvalidJob as error:
+            return plain(HTTPStatus.BAD_REQUEST, f"{error}\n")
         if self._service.settings is None:
             return _unavailable("no worker has started yet")
         if self._settings is None:

@@ -20,8 +20,8 @@ from queue_core.client.feed import EventFeed, EventReader, Gap, Received
 from queue_core.errors import JobNotFound, QueueCoreError
 from queue_core.model.events import STATE, Event, EventName, state_event
 from queue_core.model.filters import Filter, Term
-from queue_core.model.job import Job
-from queue_core.model.validation import check_id
+from queue_core.model.job import Job, parse_id
+from queue_core.model.validation import check_name
 from queue_core.ports.inspector import Inspector
 
 HEARTBEAT = 15.0
@@ -98,9 +98,11 @@ def parse_query(query: str, last_event_id: str = "") -> EventQuery:
         raise ValueError(f"no event '{unknown[0][:40]}'; there are {', '.join(EventName)}")
     if len(found["job"]) > MOST_JOBS:
         raise ValueError(f"at most {MOST_JOBS} jobs can be chosen")
-    jobs = frozenset(check_id(job_id) for job_id in found["job"])
+    jobs = frozenset(parse_id(job_id) for job_id in found["job"])
+    queues = frozenset(check_name(name, "the queue's name") for name in found["queue"])
+    types = frozenset(check_name(name, "the type's name") for name in found["type"])
     last = last_event_id or max(found["last_event_id"], default="")
-    return EventQuery(frozenset(found["queue"]), frozenset(found["type"]), jobs, frozenset(found["event"]), last)
+    return EventQuery(queues, types, jobs, frozenset(found["event"]), last)
 
 
 class EventStreams:
@@ -159,17 +161,16 @@ class EventStreams:
 
     async def _catch_up(self, query: EventQuery, since: float, now: float) -> AsyncGenerator[bytes, None]:
         """Yield the states of the jobs that have changed since, then from where on events follow."""
-        complete = 0.0 <= now - since + SLACK <= RESUME_SECONDS
-        if complete:
-            try:
-                async with self._catching_up:
-                    jobs, complete = await self._changed(query, max(0.0, now - since) + SLACK)
-            except QueueCoreError:
-                jobs, complete = [], False
-            for job in jobs:
-                event = state_event(job)
-                yield _message(STATE, _body(event, job.updated_at.timestamp()))
-        yield _live(now, complete)
+        known = 0.0 <= now - since + SLACK <= RESUME_SECONDS
+        try:
+            async with self._catching_up:
+                jobs, complete = await self._changed(query, max(0.0, now - since) + SLACK if known else RESUME_SECONDS)
+        except QueueCoreError:
+            jobs, complete = [], False
+        for job in jobs:
+            event = state_event(job)
+            yield _message(STATE, _body(event, job.updated_at.timestamp()))
+        yield _live(now, complete and (known or bool(query.jobs)))
 
     async def _changed(self, query: EventQuery, seconds: float) -> tuple[list[Job], bool]:
         """Return the jobs that have changed within these last seconds, and whether these are all."""

@@ -154,6 +154,8 @@ class BlockingQueue:
     stats = Blocking(JobQueue.stats)
     health = Blocking(JobQueue.health)
     status = Blocking(JobQueue.status_of)
+    breakdown = Blocking(JobQueue.breakdown)
+    compare = Blocking(JobQueue.compare)
 
     def claim_next(
         self,
@@ -173,12 +175,16 @@ class BlockingQueue:
         As in `queue.call(jobs.inspector.overview)`. Ctrl+C cancels it.
 
         Raises:
+            InvalidArgument: the method is none to be awaited.
             QueueCoreError: this client is closed, also during the call; or this thread runs the event loop that the
                 queue object is open in.
         """
 
         async def run() -> T:
-            return await method(*args, **kwargs)
+            found = method(*args, **kwargs)
+            if not hasattr(found, "__await__"):
+                raise InvalidArgument(f"call runs asynchronous methods, and {method!r} is none")
+            return await found
 
         work = run()
         try:

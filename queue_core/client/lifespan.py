@@ -61,7 +61,7 @@ class Lifespan:
 
     def __init__(self, functions: Sequence[LifespanFunction]) -> None:
         self._functions = functions
-        self._entered: list[tuple[str, AbstractAsyncContextManager[Any]]] = []
+        self._entered: list[tuple[LifespanFunction, AbstractAsyncContextManager[Any]]] = []
         # the task that enters them, while it does
         self._entering: asyncio.Task[Any] | None = None
         # what handlers find as `ctx.state`
@@ -105,11 +105,11 @@ class Lifespan:
                 await block.__aenter__()
             except (Exception, SystemExit) as error:
                 await self._give_up()
-                raise LifespanFailed(name, _describe(error)) from error
+                raise LifespanFailed(name, _describe(error, function)) from error
             except asyncio.CancelledError:
                 await self._give_up()
                 raise
-            self._entered.append((name, block))
+            self._entered.append((function, block))
 
     async def leave(self, limit: float | None = None) -> None:
         """Leave those that were entered, the last one first; a second time is safe.
@@ -123,16 +123,17 @@ class Lifespan:
         loop = asyncio.get_running_loop()
         ends = None if limit is None else loop.time() + limit
         while self._entered:
-            name, block = self._entered.pop()
+            function, block = self._entered.pop()
+            name = _name_of(function)
             try:
                 async with asyncio.timeout_at(None if ends is None else max(ends, loop.time() + LEAST)) as limited:
                     await block.__aexit__(None, None, None)
             except TimeoutError as error:
                 late = f"it was not left within {max(limit or 0.0, LEAST):.1f} s"
-                failed = LifespanFailed(name, late if limited.expired() else _describe(error))
+                failed = LifespanFailed(name, late if limited.expired() else _describe(error, function))
                 failed.__cause__ = error
             except (Exception, SystemExit) as error:  # noqa: BLE001  the others are to be left all the same
-                failed = LifespanFailed(name, _describe(error))
+                failed = LifespanFailed(name, _describe(error, function))
                 failed.__cause__ = error
         if failed is not None:
             raise failed
@@ -148,13 +149,20 @@ def _name_of(function: object) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def _describe(error: BaseException) -> str:
-    """Return the error in one line, with the place in the lifespan's own code where it was raised."""
+def _describe(error: BaseException, function: object) -> str:
+    """Return the error in one line, with the place in the lifespan's own code where it was raised, else its begin."""
     text = " ".join(cut(str(error), LONGEST).split())
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename not in (__file__, _CONTEXTLIB)]
-    return f"{what} ({Path(own[0].filename).name}, line {own[0].lineno})" if own else what
+    if own:
+        return f"{what} ({Path(own[0].filename).name}, line {own[0].lineno})"
+    if isinstance(error, RuntimeError) and text in _NOT_ONCE:
+        what = f"it has to yield exactly once, and {_NOT_ONCE[text]}"
+    code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+    return what if code is None else f"{what} ({Path(code.co_filename).name}, line {code.co_firstlineno})"
 
 
+_NOT_ONCE = {"generator didn't yield": "did not", "generator didn't stop": "yielded again"}
+"""The errors of contextlib about a function that it makes a context manager of."""
 _CONTEXTLIB = inspect.getfile(asynccontextmanager)

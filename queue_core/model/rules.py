@@ -236,6 +236,9 @@ def rules_from(queue: str, given: Mapping[str, object]) -> QueueRules:
     Raises:
         ConfigurationError: there is no such rule, or it cannot have this value.
     """
+    if unknown := sorted(given.keys() - QueueRules.model_fields.keys()):
+        known = ", ".join(sorted(QueueRules.model_fields))
+        raise ConfigurationError(f"queue '{queue}': there is no rule '{unknown[0]}'; there are {known}")
     try:
         return QueueRules.model_validate(given)
     except ValidationError as error:

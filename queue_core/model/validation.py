@@ -74,6 +74,7 @@ class SettingsModel(BaseModel):
 
 
 _PROBLEMS = {
+    "extra_forbidden": "unknown key",
     "int_parsing": "must be a whole number",
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
+import logging
 import os
 import signal
 import sys
@@ -30,6 +31,8 @@ from queue_core.worker.execution import ExecutionContext, execute
 from queue_core.worker.journal import Relay
 from queue_core.worker.options import EXIT_LIFESPAN, EXIT_USAGE
 from queue_core.worker.process import load_target, run_loop
+
+logger = logging.getLogger("queue_core.worker")
 
 ORPHAN_TICK = 0.5
 """Seconds between two checks whether the worker is still there."""
@@ -115,7 +118,10 @@ def main(target: str, worker: str, pipe: int, parent: int, *form: Any) -> None:
             jobs = load_target(target)
             run_loop(run(jobs, worker, source, output))
         except QueueCoreError as error:
-            sys.stderr.write(f"{safe(mask(str(error)))}\n")
+            if form:
+                logger.critical("%s", error)
+            else:
+                sys.stderr.write(f"{safe(mask(str(error)))}\n")
             os._exit(EXIT_LIFESPAN if isinstance(error, LifespanFailed) else EXIT_USAGE)
 
 

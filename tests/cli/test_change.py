@@ -214,6 +214,8 @@ class TestEnqueue:
         assert "headers       tenant=acme  trace=a=b␛" in changing("job", "show", made["id"]).out
         answer = changing("job", "enqueue", "task", "--header", "tenant")
         assert (answer.code, answer.err) == (2, "jobconsole: --header is NAME=TEXT, not 'tenant'\n")
+        answer = changing("job", "enqueue", "task", "--header", "a=1", "--header", "a=2")
+        assert (answer.code, answer.err) == (2, "jobconsole: --header a=… is given twice\n")
         answer = changing("job", "enqueue", "task", "--header", "a=" + "x" * 4096)
         assert (answer.code, answer.err) == (
             2,

@@ -38,6 +38,8 @@ def test_errors_are_those_of_the_queue(queue: BlockingQueue) -> None:
         queue.enqueue("resize", {"x": object()})
     with pytest.raises(JobNotFound):
         queue.result(UNKNOWN)
+    with pytest.raises(InvalidArgument, match=r"^call runs asynchronous methods, and <built-in function len> is none"):
+        queue.call(len, "x")  # type: ignore[arg-type]
     with pytest.raises(ResultTimeout):
         queue.enqueue("resize").result(timeout=0.05)
 

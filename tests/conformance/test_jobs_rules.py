@@ -271,6 +271,8 @@ async def test_rules_of_a_program_come_below_its_configuration(mode_settings: Jo
     assert jobs.queue("other", limit=3).retry_after == 9
     with pytest.raises(ConfigurationError, match="'mail' has rules from this program already"):
         jobs.queue("mail", limit=2)
+    with pytest.raises(ConfigurationError, match=r"^queue 'x': there is no rule 'ratee'; there are .*, rate, "):
+        jobs.queue("x", ratee="1/s")  # type: ignore[call-arg]
     with pytest.raises(ConfigurationError, match="queue 'x': rate: 'fast' is no rate"):
         jobs.queue("x", rate="fast")
     async with jobs:

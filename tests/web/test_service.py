@@ -191,6 +191,9 @@ class TestService:
             assert until(lambda: messages.add(manager.recv(200).splitlines()[0]) or b"READY=1" in messages)
             assert probe("/healthz")[0] == 200
             assert json.loads(probe("/scale/mail")[1])["value"] == 0
+            for name in ("", "a%00b"):
+                code, text = probe(f"/scale/{name}")
+                assert (code, text.startswith(b"the queue's name ")) == (400, True)
             assert (probe.value("jobconsole_service_slots"), probe.value("jobconsole_service_slots_busy")) == (6, 0)
             assert probe.value("jobconsole_service_memory_bytes", process="service") > 1 << 20
             assert probe.value("jobconsole_service_processes", state="working") == 2

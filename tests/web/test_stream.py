@@ -155,9 +155,12 @@ class TestResume:
 
     @pytest.mark.parametrize("last", ["1-1", "99999999999999-1", "nonsense", "\u0661-1"])
     async def test_an_id_that_is_too_old_or_none_of_ours(self, jobs: JobQueue, last: str) -> None:
-        await jobs.enqueue("send", {"to": "a"}, queue="mail")
-        (live,) = await stream(jobs, last=last).until("live")
-        assert live.body["complete"] is False
+        """The last hour is shown, and that it may not be all; a chosen job is shown as it is."""
+        one = await jobs.enqueue("send", {"to": "a"}, queue="mail")
+        for query, complete in (("", False), (f"job={one.id}", True)):
+            state, live = await stream(jobs, query, last=last).until("live")
+            assert (state.name, state.body["id"]) == ("state", one.id)
+            assert live.body["complete"] is complete
 
     async def test_more_than_is_shown(self, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("jobconsole.web.stream.MOST_CHANGED", 4)
@@ -218,6 +221,11 @@ class TestQuery:
             ("colour=red", "no parameter 'colour'; there are queue, type, job, event, last_event_id"),
             ("event=boom", "no event 'boom'; there are created, "),
             ("&".join(f"job={number}" for number in range(101)), "at most 100 jobs"),
+            ("job=xyz", "'xyz' is no job id; ids look like "),
+            ("job=", "'' is no job id"),
+            ("queue=", "the queue's name is a text that is not empty"),
+            ("queue=a%00b", "the queue's name cannot hold braces, control characters"),
+            (f"type={'x' * 201}", "the type's name has 201 characters; the limit is 200"),
             ("&".join(["queue=a"] * 500), "Max number of fields exceeded"),
         ],
     )

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
@@ -15,6 +19,7 @@ import pytest
 
 from queue_core import ConfigurationError, JobContext, JobQueue, LifespanFailed, Middleware, Worker
 from queue_core.client import lifespan as lifespans
+from queue_core.worker.options import EXIT_LIFESPAN
 from tests.conformance.working import PATIENCE, working
 from tests.waiting import eventually
 from tests.worker.test_supervisor import serving
@@ -236,12 +241,21 @@ def test_what_cannot_be_one_is_refused(jobs: JobQueue, function: Any, why: str) 
         jobs.lifespan(function)
 
 
-@pytest.mark.parametrize("function", ["returns_nothing", "never_yields"])
+@pytest.mark.parametrize("function", ["_returns_nothing", "_never_yields", "_yields_twice", "_not_decorated"])
 async def test_what_turns_out_to_be_none_fails(jobs: JobQueue, function: str) -> None:
-    jobs.lifespan({"returns_nothing": _returns_nothing, "never_yields": _never_yields}[function])
+    """With the place in its code."""
+    jobs.lifespan(globals()[function])
     jobs.task(_nothing)
-    with pytest.raises(LifespanFailed, match=r"^the lifespan .* failed: (TypeError|RuntimeError): "):
-        await Worker(jobs).run()
+    line = globals()[function].__wrapped__ if function in ("_never_yields", "_yields_twice") else globals()[function]
+    why = {
+        "_returns_nothing": "TypeError: it returned NoneType, which is no async context manager",
+        "_yields_twice": "it has to yield exactly once, and yielded again",
+    }.get(function, "it has to yield exactly once, and did not")
+    with pytest.raises(LifespanFailed) as caught:
+        async with working(jobs) as worker:
+            worker.stop()
+    where = f"(test_lifespan.py, line {line.__code__.co_firstlineno})"
+    assert str(caught.value) == f"the lifespan '{function}' failed: {why} {where}"
 
 
 async def _nothing() -> None: ...
@@ -252,6 +266,17 @@ def _returns_nothing(state: SimpleNamespace) -> Any: ...
 
 @contextlib.asynccontextmanager
 async def _never_yields(state: SimpleNamespace) -> AsyncIterator[None]:
+    if state is None:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _yields_twice(state: SimpleNamespace) -> AsyncIterator[None]:
+    yield
+    yield
+
+
+async def _not_decorated(state: SimpleNamespace) -> AsyncIterator[None]:
     if state is None:
         yield
 
@@ -285,6 +310,16 @@ async def test_a_service_ends_whose_lifespan_cannot_be_entered(tmp_path: Path) -
         "the lifespan 'connections' failed: ConnectionError: no ␛[2J database here (lifespan_tasks.py, line "
     )
     assert len(notes(tmp_path)) == 1, "it is not tried again"
+
+
+def test_a_child_logs_in_the_form_of_its_service(tmp_path: Path) -> None:
+    env = os.environ | {"SERVED_FOLDER": str(tmp_path), "BROKEN": "enter"}
+    command = [sys.executable, "-m", "queue_core.worker.child", TARGET, "w", "1", str(os.getpid()), "json", "info"]
+    child = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert child.returncode == EXIT_LIFESPAN
+    (line,) = child.stderr.splitlines()
+    entry = json.loads(line)
+    assert (entry["level"], entry["message"].partition(" failed")[0]) == ("critical", "the lifespan 'connections'")
 
 
 async def test_a_service_shows_that_a_lifespan_could_not_be_left(tmp_path: Path) -> None:

@@ -181,11 +181,13 @@ async def _enqueue(
 
 
 def _headers(texts: Sequence[str]) -> dict[str, str]:
-    headers = {}
+    headers: dict[str, str] = {}
     for text in texts:
         name, separator, value = text.partition("=")
         if not separator:
             raise UsageError(f"--header is NAME=TEXT, not '{text}'")
+        if name in headers:
+            raise UsageError(f"--header {name}=… is given twice")
         headers[name] = value
     return headers
 
