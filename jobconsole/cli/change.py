@@ -30,7 +30,7 @@ from jobconsole.cli.pace import (
     submit_plan,
 )
 from jobconsole.cli.root import Parser, add_change
-from jobconsole.cli.selection import JobSelection, add_selection, check_queue, selection_of
+from jobconsole.cli.selection import JobSelection, add_selection, check_queue, find_ids, selection_of
 from jobconsole.cli.session import connected
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import WORDS
@@ -64,7 +64,8 @@ def operate(options: argparse.Namespace, output: Output, verb: Verb, narrowed: S
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
-        plan = await _planned(jobs, options, verb, chosen)
+        found = replace(chosen, ids=await find_ids(jobs, chosen.ids))
+        plan = await _planned(jobs, options, verb, found)
         if options.dry_run:
             return _report_dry_run(output, verb, plan)
         _confirm(options, verb, plan)
@@ -75,7 +76,7 @@ def operate(options: argparse.Namespace, output: Output, verb: Verb, narrowed: S
         if options.detach:
             return await _detached(jobs, output, report)
         report = await run_to_end(jobs, report)
-        return _reported(output, verb, await _explain_unchanged(jobs, verb, chosen, report))
+        return _reported(output, verb, await _explain_unchanged(jobs, verb, found, report))
 
     return connected(options, output, run, "" if options.dry_run else f"{options.noun} {verb}")
 

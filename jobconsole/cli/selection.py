@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -108,15 +109,75 @@ async def check_queue(jobs: JobQueue, name: str | None) -> None:
 
 
 def canonical(job_id: str) -> str:
-    """Return an id as stores write it.
+    """Return a whole id as stores write it, and a part of one as it was given: `find_id` finds its job.
 
     Raises:
-        JobNotFound: it is no id, so no job has it.
+        JobNotFound: it is neither, so no job has it.
     """
     try:
         return str(UUID(job_id))
     except ValueError:
+        if _PART.fullmatch(job_id) and len(job_id.partition("-")[0]) >= LEAST_PREFIX:
+            return job_id
         raise JobNotFound(job_id) from None
+
+
+LEAST_PREFIX = 4
+"""Characters of an id from which it is looked for."""
+WHOLE = 36
+"""Characters of a whole id."""
+PAGE, PAGES = 200, 10
+"""Jobs that are read at a time, and how often, for an id whose middle is left out."""
+NAMED = 4
+"""Ids that the sentence about an ambiguous one names."""
+_PART = re.compile(r"(?i)([0-9a-f]+(?:-[0-9a-f]*)*)(?:(?:\u2026|\.\.\.|~)([0-9a-f]+))?")
+
+
+async def find_id(jobs: JobQueue, given: str) -> str:
+    """Return the id that begins so, or that begins and ends so: `01a1fdb8`, `01a1fdb8\u2026ff7d`; a whole id as it is.
+
+    It reads a bounded number of jobs, in the trash, too.
+
+    Raises:
+        JobNotFound: no job has such an id.
+        UsageError: several have, or too many begin so to find the one that ends so.
+    """
+    part = _PART.fullmatch(given)
+    if part is not None and len(given) == WHOLE:
+        return given
+    if part is None:
+        raise JobNotFound(given)
+    head, tail = part[1].lower().replace("-", ""), (part[2] or "").lower()
+    found: list[str] = []
+    for trash in (False, True):
+        found += await _begin_so(jobs, given, head, tail, trash)
+    if not found:
+        raise JobNotFound(given)
+    if len(found) > 1:
+        named = ", ".join(found[:NAMED])
+        raise UsageError(f"'{given}' is part of several ids: {named}{' and others' if len(found) > NAMED else ''}")
+    return found[0]
+
+
+async def find_ids(jobs: JobQueue, given: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids of these jobs, each once; see `find_id`."""
+    return tuple(dict.fromkeys([await find_id(jobs, one) for one in given]))
+
+
+async def _begin_so(jobs: JobQueue, given: str, head: str, tail: str, trash: bool) -> list[str]:
+    from queue_core.model.filters import Filter, Term
+
+    where, cursor = Filter((Term("id", "=", head),), trash), None
+    found: list[str] = []
+    for _ in range(PAGES if tail else 1):
+        page = await jobs.inspector.jobs(where, PAGE if tail else NAMED + 1, cursor)
+        found += [job.id for job in page.jobs if job.id.endswith(tail)]
+        cursor = page.cursor
+        if cursor is None or len(found) > NAMED:
+            return found
+    if tail and len(found) != 1:
+        raise UsageError(f"more than {PAGE * PAGES:,} ids begin like '{given}'; give more of it")
+    return found
 
 
 def _ids(arguments: Sequence[str]) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from textual.app import App
 
 from jobconsole.actions import export
+from jobconsole.actions.command import joined, looking
 from jobconsole.actions.export import ExportOptions, export_file
 from jobconsole.actions.plan import Target
 from jobconsole.format.humanize import plural
@@ -68,6 +69,18 @@ class Navigation:
         if view is not None:
             link = (view.pane.link() if view.pane is not None else None) or view.link()
             self.copy(f"jobconsole open {Link(link.place, link.value, self._host.context.name).text}")
+
+    def do_copy_command(self) -> None:
+        """Copy the command that shows the same list, or the thing under the cursor, without the console."""
+        view = self._view()
+        if view is not None:
+            link = (view.pane.link() if view.pane is not None and view.stage != "home" else None) or view.link()
+            self.copy_commands([looking(link.place, link.value)])
+
+    def copy_commands(self, commands: Sequence[Sequence[str]]) -> None:
+        """Copy commands, on the context that is shown, as one line for a shell."""
+        context = self._host.context.name
+        self.copy(joined(commands, [f"--context={context}"] if context else []))
 
     def copy(self, text: str) -> None:
         """Copy a text to the clipboard of the terminal (OSC 52), and to a file for terminals that refuse it."""

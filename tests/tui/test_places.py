@@ -263,3 +263,22 @@ class TestExport:
             await seat.press("escape")
             await seat.until("Dead letters")
         assert exported(tmp_path) == []
+
+
+async def test_a_list_and_a_pending_change_are_copied_as_commands(sit: Sit, state: Path, buried: Buried) -> None:
+    async with sit(context="prod") as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        await seat.press("slash", *"queue:mail", "enter")
+        await seat.until("1 signature")
+        await seat.press("ctrl+y")
+        await seat.until("copied jobconsole --context=prod dlq groups --filter=queue=mail")
+        await seat.press("R")
+        await seat.until("Retry 5 jobs")
+        assert "^Y copies it as a command" in seat.text()
+        await seat.press("ctrl+y")
+        await seat.until("copied as a command")
+        written = (state / "jobconsole" / "copied.txt").read_text(encoding="utf-8")
+        assert written.startswith("jobconsole --context=prod dlq retry '--filter=queue=mail ")
+        assert "9f31c2aaaaaa" in written
+        assert "--spread=0" in written

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.failures import DONE, Missing, UsageError
 from jobconsole.cli.output import Output, TextColumn
 from jobconsole.cli.root import Parser, whole
-from jobconsole.cli.selection import canonical
+from jobconsole.cli.selection import canonical, find_id
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import job_body, show_facts
 from jobconsole.present.breakdown import no_fields, notes, percent, share_rows
@@ -110,10 +110,10 @@ def run_compare_signature(options: argparse.Namespace, output: Output) -> int:
 
 def run_compare_job(options: argparse.Namespace, output: Output) -> int:
     """Compare a job."""
-    job_id = canonical(options.what)
+    named = canonical(options.what)
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        return _show(output, await jobs.compare(job_id, back=options.back), options.equal)
+        return _show(output, await jobs.compare(await find_id(jobs, named), back=options.back), options.equal)
 
     return connected(options, output, run)
 

@@ -12,7 +12,7 @@ from jobconsole.cli.commands.job import add_list, list_jobs
 from jobconsole.cli.failures import DONE, CommandError, Refused, UsageError, note, progress
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_verbs, positive, whole
-from jobconsole.cli.selection import add_filters, add_selection, check_queue, filter_of, selection_of
+from jobconsole.cli.selection import add_filters, add_selection, check_queue, filter_of, find_ids, selection_of
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import GROUPS, show_table
 from jobconsole.format.humanize import plural
@@ -48,11 +48,11 @@ def run_export(options: argparse.Namespace, output: Output) -> int:
         raise UsageError("--json reports what was written, so the jobs need a place of their own: give --output FILE")
     chosen = selection_of(options, "status:dead", *(["trash:yes"] if options.trash else []))
     wheres = () if chosen.where is None else (chosen.where,)
-    target = Target("command line", chosen.ids, wheres)
-    export_options = ExportOptions(target, _format(options), options.tracebacks, options.limit)
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
+        target = Target("command line", await find_ids(jobs, chosen.ids), wheres)
+        export_options = ExportOptions(target, _format(options), options.tracebacks, options.limit)
         if options.dry_run:
             return await _dry_run(jobs, output, export_options)
         return await _write(jobs, options, output, export_options)

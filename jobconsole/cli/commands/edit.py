@@ -16,7 +16,7 @@ from jobconsole.cli.failures import DONE, CommandError, Refused, UsageError, ask
 from jobconsole.cli.output import Output
 from jobconsole.cli.pace import add_target
 from jobconsole.cli.root import Parser, add_change
-from jobconsole.cli.selection import canonical
+from jobconsole.cli.selection import canonical, find_id
 from jobconsole.cli.session import connected
 from queue_core.model.text import safe
 
@@ -141,13 +141,13 @@ def run(options: argparse.Namespace, output: Output) -> int:
     Raises:
         UsageError, InvalidJob, JobNotFound, Refused, ReadOnly, StoreUnavailable: nothing was written.
     """
-    job_id, given = canonical(options.id), _given(options)
+    named, given = canonical(options.id), _given(options)
     by_hand = given is None and not options.set and options.to_queue is None and options.priority is None
     if by_hand and not has_terminal():
         raise UsageError("there is no terminal for an editor; give --payload, --payload-file or --set")
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        job = await editable(jobs, job_id)
+        job = await editable(jobs, await find_id(jobs, named))
         edit = await _edit_by_hand(jobs, options, job) if by_hand else await drafted(jobs, options, job, given)
         if edit.errors:
             raise UsageError(f"{'; '.join(edit.errors)}; nothing was enqueued{_HINT if edit.misfit else ''}")

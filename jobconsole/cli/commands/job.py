@@ -10,7 +10,7 @@ from jobconsole.cli.commands import causes, edit, enqueue
 from jobconsole.cli.failures import DONE, note
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_verbs, whole
-from jobconsole.cli.selection import add_filters, canonical, check_queue, filter_of
+from jobconsole.cli.selection import add_filters, canonical, check_queue, filter_of, find_id
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import LAST_LINES, job_body, operation_body, show_job, show_jobs, show_log
 from queue_core.model.job import LINES
@@ -26,9 +26,10 @@ _OPERATIONS = 20
 
 def run_show(options: argparse.Namespace, output: Output) -> int:
     """Show one job."""
-    job_id = canonical(options.id)
+    named = canonical(options.id)
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        job_id = await find_id(jobs, named)
         job, attempts = await jobs.inspector.get(job_id), await jobs.inspector.attempts(job_id)
         log = await jobs.inspector.logs(job_id, LAST_LINES)
         operations = await jobs.operations.list_for_job(job_id, _OPERATIONS)
@@ -45,10 +46,10 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
 
 def run_logs(options: argparse.Namespace, output: Output) -> int:
     """Show a job's log."""
-    job_id = canonical(options.id)
+    named = canonical(options.id)
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        page = await jobs.inspector.logs(job_id, options.limit)
+        page = await jobs.inspector.logs(await find_id(jobs, named), options.limit)
         if output.as_json:
             output.json({"lines": page.entries, "dropped": page.dropped})
         else:

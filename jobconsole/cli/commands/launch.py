@@ -124,27 +124,12 @@ def _option(name: str) -> str:
 
 def _command(link: Link, options: argparse.Namespace) -> list[str]:
     """The words of the command that shows the same without a terminal, on the same servers."""
-    from queue_core.model.filters import parse, render
+    from jobconsole.actions.command import looking
 
-    # In one word with its option: what begins with a dash would be taken for another one.
     given = _given(options)
     given["context"] = given["context"] or link.context or None
     chosen = [f"{_option(name)}={_shown(name, value)}" for name, value in given.items() if value is not None]
-    filtered = link.place in {"jobs", "triage"} and link.value
-    narrowed = [f"--filter={render(parse(link.value))}"] if filtered else []
-    verbs = {
-        "job": ["job", "show", link.value],
-        "signature": ["dlq", "list", f"--signature={link.value}"],
-        "jobs": ["job", "list", *narrowed],
-        "triage": ["dlq", "groups", *narrowed],
-        "live": ["queue", "list"],
-        "schedules": ["schedule", "list"],
-        "operations": ["op", "list"],
-        "operation": ["op", "show", link.value],
-        "schedule": ["schedule", "list"],
-        "events": ["events"],
-    }
-    return ["jobconsole", *chosen, *verbs[link.place]]
+    return ["jobconsole", *chosen, *looking(link.place, link.value)]
 
 
 def add_demo_arguments(parser: Parser) -> None:

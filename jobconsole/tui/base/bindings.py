@@ -37,7 +37,7 @@ _SHOWN = {
     "enter": "Enter", "escape": "Esc", "space": "Space", "tab": "Tab", "shift+tab": "S-Tab", "up": "Up", "down": "Down",
     "slash": "/", "question_mark": "?", "left_square_bracket": "[", "right_square_bracket": "]", "asterisk": "*",
     "backspace": "Bksp", "pageup": "PgUp", "pagedown": "PgDn", "home": "Home", "end": "End", "colon": ":",
-    "upper_r": "R", "ctrl+d": "^D", "ctrl+u": "^U", "ctrl+p": "^P", "ctrl+c": "^C",
+    "upper_r": "R", "ctrl+d": "^D", "ctrl+u": "^U", "ctrl+p": "^P", "ctrl+y": "^Y", "ctrl+c": "^C",
 }  # fmt: skip
 
 
@@ -98,6 +98,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("export", "e", "export", "Write what is chosen into a file: CSV or JSON Lines", SHOW),
     Action("copy", "y", "copy id", "Copy the id to the clipboard", SHOW, False, 12),
     Action("copy_link", "Y", "copy link", "Copy the command that opens this place in another console", SHOW),
+    Action("copy_command", "ctrl+y", "copy command", "Copy this list, or what a sheet would do, as a command", SHOW),
     Action("resync", "r", "resync", "Read everything again and sort it anew", SHOW),
     Action("freeze", "p", "freeze", "Hold the screen still; p again resumes", SHOW),
     *(Action(view.action, str(digit), view.label, view.tooltip, CONSOLE) for digit, view in enumerate(VIEWS, 1)),

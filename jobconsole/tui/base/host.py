@@ -41,6 +41,10 @@ class Navigator(Protocol):
         """Copy a text to the clipboard of the terminal."""
         ...
 
+    def copy_commands(self, commands: Sequence[Sequence[str]]) -> None:
+        """Copy commands, on the context that is shown, as one line for a shell."""
+        ...
+
     def export(self, target: Target) -> None:
         """Write jobs into a file, after a question in which format."""
         ...

@@ -45,7 +45,10 @@ class WorkerActions(RowActions):
         row = self.view.query_one(WorkerTable).selection.row
         if row is not None:
             what = f"{row.host}:{row.pid}, which runs {plural(row.busy, 'job')}"
-            self.view.app.push_screen(Confirm(IMMEDIATE["worker", "stop"], what), partial(self._stop, row))
+            self.view.app.push_screen(
+                Confirm(IMMEDIATE["worker", "stop"], what, command=("worker", "stop", row.id, "--yes")),
+                partial(self._stop, row),
+            )
 
     def _stop(self, worker: WorkerInfo, agreed: bool | None) -> None:
         if agreed:
@@ -159,7 +162,12 @@ class OperationActions(RowActions):
         state = line.operation.state
         if state == "stopped":
             self.view.app.push_screen(
-                Confirm(IMMEDIATE["operation", "resume"], _what(line), f"{line.note}. "),
+                Confirm(
+                    IMMEDIATE["operation", "resume"],
+                    _what(line),
+                    f"{line.note}. ",
+                    command=("op", "resume", str(line.number)),
+                ),
                 partial(self._answered, line, "resume"),
             )
         else:
@@ -174,7 +182,13 @@ class OperationActions(RowActions):
             one = line.operation
             left = f"{one.done:,} of {plural(one.total, 'job')} are done. "
             self.view.app.push_screen(
-                Offer(IMMEDIATE["operation", "cancel"], _what(line), left, f" #{line.number}"),
+                Offer(
+                    IMMEDIATE["operation", "cancel"],
+                    _what(line),
+                    left,
+                    f" #{line.number}",
+                    ("op", "cancel", str(line.number)),
+                ),
                 partial(self._answered, line, "cancel"),
             )
 

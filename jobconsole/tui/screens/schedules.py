@@ -157,7 +157,10 @@ class SchedulesView(View):
         line = self.chosen
         if line is not None:
             what = f"{line.label} brings one job {line.type} to queue {line.queue} now"
-            self.app.push_screen(Offer(IMMEDIATE["schedule", "trigger"], what), partial(self._trigger, line))
+            self.app.push_screen(
+                Offer(IMMEDIATE["schedule", "trigger"], what, command=("schedule", "trigger", line.name)),
+                partial(self._trigger, line),
+            )
 
     def _trigger(self, line: ScheduleLine, agreed: bool | None) -> None:
         if agreed:

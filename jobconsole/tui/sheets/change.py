@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 
+from jobconsole.actions.command import changing
 from jobconsole.actions.plan import ACTS_ON, Facts, Target, Verb, default_rollout
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, wrap
@@ -70,6 +71,7 @@ class ChangeSheet(PlanSheet):
     def on_mount(self) -> None:
         self.set_class(self.verb == "retry" and self.app.size.height < ROOMY, "-tight")
         self.query_one("#sheet").border_title = title_of(self.verb, self.chosen.states & ACTS_ON[self.verb])
+        self.offer_command()
         self.query_one(f"#{self.words.focus}").focus()
         for fields in self.query(RetryFields):
             fields.put(default_rollout(self.verb, self.chosen.about or 0))
@@ -170,6 +172,13 @@ class ChangeSheet(PlanSheet):
     def go_to_go(self) -> None:
         """Move the focus to the button that confirms: one more Enter presses it."""
         self.query_one("#go", Push).focus()
+
+    def commands(self) -> list[list[str]]:
+        """The verb on the same target, with the fields as they are."""
+        why = self.query_one("#why", TextField).typed.strip()
+        for fields in self.query(RetryFields):
+            return changing(self.verb, self.chosen, fields.options(), fields.rollout(), why)
+        return changing(self.verb, self.chosen, why=why)
 
     def go(self, button: str) -> None:
         """Confirm, as soon as the ids are frozen."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -34,9 +35,15 @@ class Confirm(Sheet[bool]):
 
     BINDINGS = STEPS
 
-    def __init__(self, words: ImmediateWords, what: str, remark: str = "", about: str = "") -> None:
-        """`what` it is about; `remark`: put before what happens; `about`: put behind the button's word."""
+    def __init__(
+        self, words: ImmediateWords, what: str, remark: str = "", about: str = "", command: Sequence[str] = ()
+    ) -> None:
+        """`what` it is about; `remark`: put before what happens; `about`: put behind the button's word.
+
+        `command`: the words of the command that does the same.
+        """
         super().__init__()
+        self._command = list(command)
         self._title, self._what = words.title, what
         self._consequence, self._go = f"{remark}{words.consequence}", f"{words.button}{about}"
 
@@ -48,6 +55,8 @@ class Confirm(Sheet[bool]):
 
     def on_mount(self) -> None:
         self.query_one("#sheet").border_title = self._title
+        if self._command:
+            self.offer_command()
         self.query_one(Drawn).styles.height = len(self.text(WIDTH))
         self.query_one(f"#{self.FIRST}", Push).focus()
 
@@ -55,6 +64,10 @@ class Confirm(Sheet[bool]):
         """What it is about and what will happen."""
         what: list[Line] = [((part, "strong"),) for part in wrap(self._what, width)]
         return [*what, (), *(((part, "muted"),) for part in wrap(self._consequence, width))]
+
+    def commands(self) -> list[list[str]]:
+        """The command that does the same."""
+        return [self._command] if self._command else []
 
     def go(self, button: str) -> None:
         """Confirm."""

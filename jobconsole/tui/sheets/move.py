@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
+from jobconsole.actions.command import changing
 from jobconsole.actions.plan import Target, options_of, warnings
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, fit, wrap
@@ -61,6 +62,7 @@ class MoveSheet(PlanSheet):
         self.set_class(self.app.size.height < ROOMY, "-tight")
         self.query_one("#move").border_title = self.words.title
         self.query_one("#move-jobs").styles.height = len(self._jobs(WIDTH, 0))
+        self.offer_command()
         self._queue.focus()
         self.freeze()
 
@@ -89,6 +91,11 @@ class MoveSheet(PlanSheet):
             self._queue.step(step)
         else:
             (self.focus_next if step > 0 else self.focus_previous)()
+
+    def commands(self) -> list[list[str]]:
+        """The move of the same target to what is typed."""
+        options = options_of(self._queue.typed, self._priority.value)
+        return changing("move", self.chosen, options, why=self._why.typed.strip())
 
     def go(self, button: str) -> None:
         """Confirm, as soon as the ids are frozen."""

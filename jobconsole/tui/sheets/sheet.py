@@ -17,6 +17,7 @@ from jobconsole.format.words import WORDS
 from jobconsole.tui.base.host import Host, host_of, spawn
 from jobconsole.tui.base.messages import PlanReady
 from jobconsole.tui.widgets.fields import Push
+from queue_core.errors import QueueCoreError
 
 R = TypeVar("R")
 
@@ -30,6 +31,7 @@ class Sheet(ModalScreen[R | None], Generic[R]):
         Binding("escape", "leave", "go back"),
         Binding("tab", "app.focus_next", "next", show=False),
         Binding("shift+tab", "app.focus_previous", "previous", show=False),
+        Binding("ctrl+y", "copy_command", "copy command", show=False),
     ]
 
     @property
@@ -59,6 +61,29 @@ class Sheet(ModalScreen[R | None], Generic[R]):
     def action_leave(self) -> None:
         """Change nothing."""
         self.dismiss(None)
+
+    def commands(self) -> list[list[str]]:
+        """Return what it would do as commands, without the program's name; () where no command does the same."""
+        return []
+
+    def action_copy_command(self) -> None:
+        """Copy what it would do as a command."""
+        try:
+            commands = self.commands()
+        except (QueueCoreError, ValueError) as error:
+            self._remark(str(error))
+            return
+        if commands:
+            self.console.navigation.copy_commands(commands)
+        self._remark("copied as a command" if commands else "no command does the same")
+
+    def offer_command(self) -> None:
+        """Show that the key copies it."""
+        self._remark("^Y copies it as a command")
+
+    def _remark(self, text: str) -> None:
+        for frame in self.query("#sheet, #move"):
+            frame.border_subtitle = text
 
 
 class PlanSheet(Sheet[Plan]):

@@ -63,7 +63,7 @@ class RetryFields(Vertical):
 
     def put(self, rollout: Rollout) -> None:
         """Show a rollout as the default."""
-        for name, value in zip(("canary", "rate", "stop"), rollout, strict=True):
+        for name, value in zip(("canary", "rate", "stop"), rollout[:3], strict=True):
             self._field(name).put(value)
 
     def rollout(self) -> Rollout:
