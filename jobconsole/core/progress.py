@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -46,6 +47,8 @@ class OperationLine:
     rate: float | None = None
     # the outcomes of its canary, while these are waited for or where it was stopped by them
     canary: Outcomes | None = None
+    # the number of the operation that has brought back what it did; 0: none
+    undone_by: int = 0
 
     @property
     def number(self) -> int:
@@ -210,8 +213,12 @@ class OperationPages:
 
     @property
     def newest_first(self) -> list[OperationLine]:
-        """All of them."""
-        return [self.lines[number] for number in sorted(self.lines, reverse=True)]
+        """All of them, each with the operation that has undone it."""
+        undone = {number: line.number for line in self.lines.values() if (number := _undoes(line))}
+        return [
+            replace(self.lines[number], undone_by=undone[number]) if number in undone else self.lines[number]
+            for number in sorted(self.lines, reverse=True)
+        ]
 
     @property
     def oldest(self) -> int | None:
@@ -277,3 +284,13 @@ def retry_sentence(operation: Operation, outcomes: Outcomes, now: datetime) -> s
     user = safe(operation.request.author.user, NAME)
     came = f"{what}{exact(operation.processed)} -> {outcome_words(outcomes) or 'nothing known'}{some}"
     return f"{moment_of(operation.created_at, now)} by {user}: {came}{state}"
+
+
+_UNDOES = re.compile(r"takes #([0-9]{1,15}) back")
+
+
+def _undoes(line: OperationLine) -> int:
+    """Return the number of the operation that this one takes back; 0 where it takes none back, or has failed to."""
+    found = _UNDOES.fullmatch(line.operation.request.why)
+    brings_back = line.verb in {"restore", "move"} and line.operation.state not in {"failed", "cancelled"}
+    return int(found[1]) if found and brings_back else 0

@@ -150,6 +150,13 @@ IMMEDIATE: Mapping[tuple[Kind, str], ImmediateWords] = {
         "It runs to the end without a canary or the threshold; only P or X stops it.",
         "Resume",
     ),
+    ("operation", "undo"): ImmediateWords(
+        "undone",
+        "is undone",
+        "Undo an operation of another person",
+        "What a delete or a move has changed is brought back; one that runs is cancelled first.",
+        "Undo",
+    ),
     ("operation", "cancel"): ImmediateWords(
         "cancelled",
         "is cancelled",

@@ -78,8 +78,14 @@ OPERATIONS: tuple[Column[OperationLine], ...] = (
     Column("ERR", 5, lambda line, context: _counted(line.operation.errored, line, "bad", 5), right=True, need=8),
     Column("RATE", 7, lambda line, context: speed(line), right=True, need=6),
     Column("ETA", 5, lambda line, context: left(line), right=True, need=9),
-    Column("TARGET", 12, lambda line, context: ((line.label, "text"), (_reason(line), "muted")), flex=True),
+    Column(
+        "TARGET", 12, lambda line, context: (*_undone(line), (line.label, "text"), (_reason(line), "muted")), flex=True
+    ),
 )
+
+
+def _undone(line: OperationLine) -> Spans:
+    return ((f"undone by #{line.undone_by}  ", "warn"),) if line.undone_by else ()
 
 
 def _reason(line: OperationLine) -> str:
@@ -152,7 +158,7 @@ def operation_lines(
             f"  after {humanize.duration(humanize.seconds_between(one.started_at or one.created_at, one.finished_at))}"
         )
     name = (f"#{line.number} {line.verb}", "strong")
-    lines: list[Line] = [(*state_spans(one.state, context), ("  ", "text"), name, (took, "muted"))]
+    lines: list[Line] = [(*state_spans(one.state, context), ("  ", "text"), *_undone(line), name, (took, "muted"))]
     lines += [((part, "text"),) for part in wrap(line.label, width)]
     text = NO_EXECUTOR if alone and one.state == "running" else WHAT.get(one.state, "")
     lines += [((part, "warn" if line.waits or alone else "muted"),) for part in wrap(text, width) if part]

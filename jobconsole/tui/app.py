@@ -32,19 +32,19 @@ from jobconsole.core.model import Model
 from jobconsole.format.glyphs import glyphs_for
 from jobconsole.format.spans import RenderContext
 from jobconsole.format.words import ImmediateWords
-from jobconsole.tui.base.bindings import ACTIONS, BY_ID, Availability, bindings, refusal
+from jobconsole.tui.base.bindings import ACTIONS, BY_ID, MOVE, Availability, bindings, refusal, show_key
 from jobconsole.tui.base.host import Hint, hint_of, spawn
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.operator import Operator
 from jobconsole.tui.base.refresher import Refresher
 from jobconsole.tui.base.stylesheet import Stylesheet
-from jobconsole.tui.base.themes import NIGHT, SCHEMES, Palette, textual_theme
+from jobconsole.tui.base.themes import NIGHT, SCHEMES, Palette, keep_theme, kept_theme, textual_theme
 from jobconsole.tui.navigation import Navigation
 from jobconsole.tui.screens.help import Commands, HelpScreen, keys_of
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.terminal import compress_styles, end_with_terminal
 from jobconsole.tui.views import FIRST, VIEWS
-from queue_core.errors import ConfigurationError, QueueCoreError
+from queue_core.errors import QueueCoreError
 from queue_core.model.report import SignatureInfo
 from queue_core.model.text import safe
 
@@ -185,8 +185,9 @@ class ConsoleApp(App[int], inherit_bindings=False):
         return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete()
 
     def set_theme(self, name: str) -> None:
-        """Change the colours."""
+        """Change the colours, of later consoles, too."""
         self.theme = name
+        keep_theme(name)
         if self.view is not None:
             self.view.repaint_all()
 
@@ -211,7 +212,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
         """Why an action is off; "" when it is on, None when there is no such thing here."""
         if self.view is None:
             return None
-        if action == "undo" and not self.operator.undoable:
+        if action == "undo" and self.view.owner("undo") is self and not self.operator.undoable:
             return refusal(BY_ID[action], self.availability(False)) or NOTHING_TO_UNDO
         return self.view.refusal_of(action)
 
@@ -236,6 +237,9 @@ class ConsoleApp(App[int], inherit_bindings=False):
         """Carry an action out, or show why it is off."""
         self.last_key = time.monotonic()
         reason = self.refusal_of(action)
+        if BY_ID[action].group != MOVE:
+            # A sentence about what was done before would be taken for the answer to this key.
+            self.show_notice("")
         if reason:
             self.show_notice(reason, "warn")
         elif reason == "" and self.view is not None:
@@ -259,10 +263,13 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self.push_screen(Confirm(words, f"{label} on {safe(places.target, 200)}"), go_on)
 
     def on_key(self, event: events.Key) -> None:
-        """Show why a key does nothing."""
+        """Show why a key does nothing, or that it does nothing here."""
         active = self.screen.active_bindings.get(event.key)
         if active is not None and not active.enabled and active.node is self:
             self.perform(active.binding.action.removeprefix("do('").removesuffix("')"))
+        elif active is None and self.screen is self.view and not self.view.filter_line.is_open:
+            key = safe(event.character, 8) if event.is_printable and event.character else show_key(event.key)
+            self.show_notice(f"{key} does nothing here; ? lists the keys", "muted")
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Every action that is possible here, by its name, and the themes."""
@@ -320,26 +327,6 @@ class ConsoleApp(App[int], inherit_bindings=False):
         problem = self.refresher.problem or self.operator.problem or deaf
         self.push_screen(HelpScreen(offered, [hint.line for hint in self.hints], problem))
 
-    def do_contexts(self) -> None:
-        """Show all contexts."""
-        from jobconsole.tui.screens.contexts import ContextsScreen
-
-        if not self.places.number:
-            self.show_notice("no contexts are configured; the contexts: of jobconsole.yaml name them", "warn")
-            return
-        try:
-            screen = ContextsScreen(self.places, self.context.name)
-        except ConfigurationError as error:
-            self.show_notice(str(error), "bad")
-            return
-        self.push_screen(screen, self._go_to)
-
-    def _go_to(self, context: str | None) -> None:
-        """Leave this context for another one; operations that workers carry out go on."""
-        if context is not None:
-            self.places.chosen = context
-            self.exit(0)
-
     def do_quit(self) -> None:
         """Leave."""
         snapshot = self.model.snapshot
@@ -377,6 +364,7 @@ def run_console(
     logging.getLogger().addHandler(logging.NullHandler())
     app = ConsoleApp(Connection(lambda: _queue(settings)), read_only=read_only, context=context, places=places)
     app.link = link
+    app.theme = kept_theme()
     end_with_terminal(_STDIN)
     code = app.run()
     return app.return_code or code or 0

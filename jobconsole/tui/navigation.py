@@ -19,7 +19,7 @@ from jobconsole.tui.base.links import Link
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.sheets.confirm import ExportSheet
 from jobconsole.tui.views import VIEW_OF
-from queue_core.errors import QueueCoreError
+from queue_core.errors import ConfigurationError, QueueCoreError
 from queue_core.model.filters import Filter, parse
 from queue_core.model.text import safe
 
@@ -69,6 +69,34 @@ class Navigation:
         if view is not None:
             link = (view.pane.link() if view.pane is not None else None) or view.link()
             self.copy(f"jobconsole open {Link(link.place, link.value, self._host.context.name).text}")
+
+    def do_contexts(self) -> None:
+        """Show all contexts."""
+        from jobconsole.tui.screens.contexts import ContextsScreen
+
+        if not self._host.places.number:
+            self._host.show_notice("no contexts are configured; the contexts: of jobconsole.yaml name them", "warn")
+            return
+        try:
+            screen = ContextsScreen(self._host.places, self._host.context.name)
+        except ConfigurationError as error:
+            self._host.show_notice(str(error), "bad")
+            return
+        self._app.push_screen(screen, self._go_to)
+
+    def _go_to(self, context: str | None) -> None:
+        """Leave this context for another one; operations that workers carry out go on."""
+        if context is not None:
+            self._host.places.chosen = context
+            self._app.exit(0)
+
+    def do_suspend(self) -> None:
+        """Stop this process as Ctrl+Z stops others; it draws again when the shell goes on with it."""
+        driver = self._app._driver
+        if driver is None or not driver.can_suspend:
+            self._host.show_notice("this terminal has no shell to go back to", "warn")
+        else:
+            self._app.action_suspend_process()
 
     def do_copy_command(self) -> None:
         """Copy the command that shows the same list, or the thing under the cursor, without the console."""

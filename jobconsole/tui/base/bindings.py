@@ -37,7 +37,7 @@ _SHOWN = {
     "enter": "Enter", "escape": "Esc", "space": "Space", "tab": "Tab", "shift+tab": "S-Tab", "up": "Up", "down": "Down",
     "slash": "/", "question_mark": "?", "left_square_bracket": "[", "right_square_bracket": "]", "asterisk": "*",
     "backspace": "Bksp", "pageup": "PgUp", "pagedown": "PgDn", "home": "Home", "end": "End", "colon": ":",
-    "upper_r": "R", "ctrl+d": "^D", "ctrl+u": "^U", "ctrl+p": "^P", "ctrl+y": "^Y", "ctrl+c": "^C",
+    "upper_r": "R", "ctrl+d": "^D", "ctrl+u": "^U", "ctrl+p": "^P", "ctrl+y": "^Y", "ctrl+z": "^Z", "ctrl+c": "^C",
 }  # fmt: skip
 
 
@@ -105,6 +105,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("contexts", "0", "contexts", "All contexts of the configuration; Enter goes to one", CONSOLE, False, 17),
     Action("palette", "colon,ctrl+p", "commands", "Find every action by its name", CONSOLE, False, 15),
     Action("help", "question_mark", "help", "The keys that work here, and what the words mean", CONSOLE, False, 14),
+    Action("suspend", "ctrl+z", "suspend", "Back to the shell; fg brings the console back", CONSOLE),
     Action("quit", "q,ctrl+c", "quit", "Leave the console; jobs and workers go on", CONSOLE, False, 16),
 )
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jobconsole.actions.plan import Plan, Target
     from jobconsole.core.alerts import AlertWatcher
     from jobconsole.core.connection import Connection, ContextInfo
+    from jobconsole.core.contexts import Places
     from jobconsole.core.model import Model
     from jobconsole.format.glyphs import Glyphs
     from jobconsole.format.spans import RenderContext
@@ -62,6 +63,8 @@ class Host(Protocol):
     context: ContextInfo
     # goes from place to place
     navigation: Navigator
+    # the contexts that there are
+    places: Places
     # returns a sentence for each threshold that was crossed
     watcher: AlertWatcher
     # the picture is held still

@@ -181,6 +181,17 @@ class Operator:
             return f"not undone: {overtaken}"
         return (await self._switch(last.kind, last.name, not last.paused, UNDONE)).words
 
+    async def undo(self, number: int, verb: str, label: str) -> str:
+        """Undo any operation, of this console or another; returns a sentence, "" when `Finished` will report it.
+
+        Raises:
+            ReadOnly, OperationNotFound, StoreUnavailable: nothing was changed.
+        """
+        if self.read_only:
+            raise ReadOnly("op undo")
+        self._undo.drop_operation(number)
+        return await self._take_back(SubmittedChange(verb, label, number))
+
     async def steer(self, number: int, verb: Steer) -> str:
         """Pause, resume or cancel any operation, of this console or another; returns a sentence.
 

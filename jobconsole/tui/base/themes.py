@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.color import Color as RichColor
 from rich.style import Style
@@ -205,3 +207,26 @@ class Palette:
         return {"cursor": self.scheme.cursor, "off": self.scheme.cursor_off, "bar": self.scheme.bar}.get(
             ground, self.scheme.background
         )
+
+
+def _theme_file() -> Path:
+    from jobconsole.actions.export import state_folder
+
+    return state_folder() / "theme"
+
+
+def keep_theme(name: str) -> None:
+    """Keep the theme for later consoles of this user; where nothing can be written, it holds for this one."""
+    from jobconsole.actions.export import write_over
+
+    with suppress(OSError):
+        write_over(_theme_file(), f"{name}\n")
+
+
+def kept_theme() -> str:
+    """Return the theme that was chosen last; the dark one where none was, or none of that name is there."""
+    try:
+        name = _theme_file().read_text(encoding="utf-8")[:100].strip()
+    except (OSError, ValueError):
+        return NIGHT.name
+    return name if name in SCHEMES else NIGHT.name

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from jobconsole.actions.edit import refusal
-from jobconsole.actions.plan import Target
+from jobconsole.actions.plan import REVERSIBLE, Target
 from jobconsole.actions.verbs import Steer
 from jobconsole.core.progress import OperationLine
 from jobconsole.format.humanize import plural
@@ -19,6 +19,7 @@ from jobconsole.tui.widgets.jobs import JobTable
 from jobconsole.tui.widgets.live import QueueTable, WorkerTable
 from jobconsole.tui.widgets.operations import MemberTable, OperationFacts, OperationTable
 from jobconsole.tui.widgets.signatures import SignatureTable
+from queue_core.client.operations import this_author
 from queue_core.errors import QueueCoreError
 from queue_core.model.operation import WorkerOrder
 from queue_core.model.report import WorkerInfo
@@ -191,6 +192,46 @@ class OperationActions(RowActions):
                 ),
                 partial(self._answered, line, "cancel"),
             )
+
+    def refuses(self, action: str) -> str:
+        """Why there is nothing to undo of the operation under the cursor."""
+        line = self.view.query_one(OperationTable).selection.row
+        if action != "undo":
+            return ""
+        if line is None:
+            return self.view.query_one(OperationTable).nothing()
+        if line.undone_by:
+            return f"#{line.number} was undone by #{line.undone_by} already"
+        if line.operation.ended and line.verb not in REVERSIBLE:
+            return f"nothing to undo: #{line.number} is a {line.verb} that has ended; a delete and a move can be undone"
+        return ""
+
+    def do_undo(self) -> None:
+        """Undo the operation under the cursor; one of another person after a question."""
+        line = self.view.query_one(OperationTable).selection.row
+        if line is None:
+            return
+        if line.operation.request.author == this_author():
+            self._undo(line, True)
+            return
+        self.view.app.push_screen(
+            Confirm(IMMEDIATE["operation", "undo"], _what(line), f"{line.user}@{line.host} made it. "),
+            partial(self._undo, line),
+        )
+
+    def _undo(self, line: OperationLine, agreed: bool | None) -> None:
+        if agreed:
+            spawn(self.view, "steer", self._taken_back, line)
+
+    async def _taken_back(self, line: OperationLine) -> None:
+        try:
+            sentence = await self.console.operator.undo(line.number, line.verb, line.label)
+        except QueueCoreError as error:
+            self.notice.show(str(error), "bad")
+        else:
+            if sentence:
+                self.notice.show(sentence, "good")
+        self.view.query_one(OperationTable).read()
 
     def _answered(self, line: OperationLine, verb: Steer, agreed: bool | None) -> None:
         if agreed:

@@ -1,0 +1,87 @@
+"""What a key answers: unbound ones, old sentences, the theme that is kept, and `u` on an operation's row."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobconsole.tui.base.themes import DAY, NIGHT, keep_theme, kept_theme
+from queue_core import JobQueue
+from queue_core.model.operation import Author, OperationRequest
+from queue_core.model.states import Status
+from tests.tui.conftest import Sit
+from tests.tui.seat import NARROW, seated
+from tests.tui.still import show, still_app
+
+Buried = dict[str, list[str]]
+
+
+@pytest.mark.parametrize(("key", "shown"), [("h", "h"), ("f5", "f5"), ("semicolon", ";")])
+async def test_a_key_without_an_action_says_so(key: str, shown: str) -> None:
+    async with seated(still_app(), NARROW) as seat:
+        await show(seat)
+        await seat.press(key)
+        assert f"{shown} does nothing here; ? lists the keys" in seat.text()
+
+
+async def test_an_action_that_another_view_has_says_so() -> None:
+    async with seated(still_app(), NARROW) as seat:
+        await show(seat)
+        await seat.press("T")
+        assert "T does nothing here; ? lists the keys" in seat.text()
+
+
+async def test_an_old_sentence_is_no_answer_to_the_next_key() -> None:
+    async with seated(still_app(), NARROW) as seat:
+        await show(seat)
+        await seat.press("h")
+        await seat.press("j")
+        assert "does nothing here" in seat.text(), "moving on answers nothing"
+        await seat.press("tab", "slash")
+        assert "does nothing here" not in seat.text()
+
+
+async def test_the_theme_is_kept_for_later_consoles() -> None:
+    assert kept_theme() == NIGHT.name
+    async with seated(still_app(), NARROW) as seat:
+        seat.app.set_theme(DAY.name)
+    assert kept_theme() == DAY.name
+    keep_theme("\x1b[2J no theme")
+    assert kept_theme() == NIGHT.name
+
+
+async def test_u_in_operations_means_the_row_and_an_undone_one_says_by_which(
+    sit: Sit, jobs: JobQueue, buried: Buried
+) -> None:
+    async with sit() as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        await seat.press("D", "enter")
+        await seat.until("deleted 5 jobs")
+        await seat.until("2 signatures")
+        await seat.press("D", "enter")
+        await seat.until("deleted 3 jobs")
+        await seat.press("4")
+        await seat.until("2 operations")
+        await seat.press("j", "u")
+        await seat.until("undone by #3")
+        assert (await jobs.inspector.get(buried["send_email"][0])).trashed_at is None
+        assert (await jobs.inspector.get(buried["resize_image"][0])).trashed_at is not None
+        await seat.press("u")
+        await seat.until("#1 was undone by #3 already")
+
+
+async def test_the_operation_of_another_person_asks_first(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
+    request = OperationRequest("delete", "theirs", Author("ana", "elsewhere"))
+    await jobs.operations.submit(request, buried["send_email"])
+    async with sit() as seat:
+        await seat.ready()
+        await seat.press("4")
+        await seat.until("1 operation")
+        await seat.until("done")
+        await seat.press("u")
+        await seat.until("Undo an operation of another person")
+        assert "ana@elsewhere made it" in seat.text()
+        await seat.press("tab", "enter")
+        await seat.until("undone by #2")
+        states = [(await jobs.inspector.get(one)).status for one in buried["send_email"]]
+        assert set(states) == {Status.DEAD}
