@@ -137,6 +137,14 @@ class ScheduleNotFound(NotFound):
         self.nearest = nearest
 
 
+class SignatureNotFound(NotFound):
+    """No dead job has this error signature, or several signatures begin so."""
+
+    def __init__(self, signature: str) -> None:
+        super().__init__(f"no dead job has the signature '{signature}'")
+        self.signature = signature
+
+
 class OperationNotFound(NotFound):
     """No operation has this number."""
 

@@ -25,6 +25,7 @@ from queue_core.client.middleware import Hooks, Middleware
 from queue_core.client.operations import Operations
 from queue_core.client.results import JobHandle, Results
 from queue_core.client.schedules import Schedules
+from queue_core.client.signatures import Signatures
 from queue_core.client.tasks import (
     Duration,
     EnqueueArguments,
@@ -256,6 +257,7 @@ class JobQueue(Housed, JobVerbs):
         # the workers on this backend, in this process
         self.workers: WeakSet[object] = WeakSet()
         self.operations = Operations(backend.operations, Effects(backend.dispatcher, backend.bus))
+        self.signatures = Signatures(backend.inspector, backend.operations, self.operations)
 
     @classmethod
     def from_settings(cls, settings: JobsSettings | None = None) -> Self:

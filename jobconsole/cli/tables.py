@@ -11,6 +11,7 @@ from jobconsole.cli.output import Output, TextColumn
 from jobconsole.core.rows import attempts_of, bands
 from jobconsole.format.humanize import elapsed, exact, plural, rate
 from jobconsole.present.facts import Fact, Facts, cells, moment, of_job
+from jobconsole.present.signature import state_body
 from queue_core.model.job import LINE_BYTES, Attempt, Job
 from queue_core.model.report import LogPage, QueueInfo, WorkerInfo
 from queue_core.model.rules import BANDS
@@ -18,6 +19,8 @@ from queue_core.model.text import safe
 
 if TYPE_CHECKING:
     from queue_core.model.operation import Operation
+    from queue_core.model.report import SignatureInfo
+    from queue_core.model.triage.signatures import SignatureState
 
 
 _HEAVY = frozenset({"traceback", "payload_text"})
@@ -38,6 +41,9 @@ GROUPS = (
     TextColumn("GROWN", "right"),
     TextColumn("FIRST"),
     TextColumn("LAST"),
+    TextColumn("STATE"),
+    TextColumn("OWNER", limit=20),
+    TextColumn("SINCE", limit=20),
     TextColumn("TYPES", limit=60),
     TextColumn("ERROR", limit=200),
 )
@@ -162,6 +168,12 @@ def show_log(output: Output, page: LogPage, indent: str = "") -> None:
         output.line(f"{indent}{moment(entry.at)}  {first}".rstrip())
         for line in more:
             output.line(f"{indent}{'':20}  {line}".rstrip())
+
+
+def group_body(group: SignatureInfo, state: SignatureState) -> dict[str, Any]:
+    """Return a group of dead jobs with its state as JSON."""
+    own = {field.name: getattr(group, field.name) for field in dataclasses.fields(group)}
+    return own | state_body(state)
 
 
 def queue_body(queue: QueueInfo) -> dict[str, Any]:

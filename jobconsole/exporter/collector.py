@@ -16,6 +16,7 @@ from jobconsole.exporter.table import EXECUTIONS, STATUSES, TABLE, WORKER_STATES
 from queue_core.model.report import HISTOGRAM_BOUNDS, Overview, QueueInfo, Tally, WorkerInfo
 from queue_core.model.rules import BANDS, band
 from queue_core.model.text import safe
+from queue_core.model.triage.signatures import WORDS
 
 MOST_TYPES = 100
 """Labels of types; each costs some 25 time series, and who enqueues chooses the names."""
@@ -76,6 +77,8 @@ class JobsCollector(Collector):
             return
         queues = _queues(reading.overview, reading.tallies)
         yield from _about_now(reading.overview, queues)
+        counts = {(word,): reading.signatures.get(word, 0) for word in WORDS}
+        yield _values("jobs_signatures", counts)
         yield from _by_queue(queues, reading.tallies)
         yield from _by_type(self._types.label(reading.tallies, reading.overview.workers), queues, reading.tallies)
 

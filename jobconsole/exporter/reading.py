@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from queue_core.client.signatures import WINDOW, states_of
 from queue_core.errors import QueueCoreError
 from queue_core.model.addresses import mask
+from queue_core.model.filters import parse
 from queue_core.model.report import Overview, Tally
 from queue_core.model.text import safe
+from queue_core.model.triage.signatures import SignatureWord
 from queue_core.ports.delivery import Dispatcher, DispatchUnavailable
 from queue_core.ports.inspector import Inspector
 
@@ -43,11 +47,19 @@ class Reading:
     backends: Mapping[str, BackendState]
     overview: Overview | None = None
     tallies: tuple[Tally, ...] = ()
+    # error signatures by their state
+    signatures: Mapping[SignatureWord, int] = field(default_factory=dict)
 
 
 class _Stored(NamedTuple):
     overview: Overview
     tallies: tuple[Tally, ...]
+    signatures: Mapping[SignatureWord, int]
+
+
+MOST_SIGNATURES = 1000
+"""Signatures whose states are counted: those that grow most."""
+_DEAD = parse("status:dead")
 
 
 class _Answer(NamedTuple, Generic[T]):
@@ -96,7 +108,9 @@ class Reader:
             self._within(limit, self._store, "read", self._stored), self._delivery(limit)
         )
         backends = {self._store: backend, **others}
-        return Reading(backends, stored.overview, stored.tallies) if stored else Reading(backends)
+        if stored is None:
+            return Reading(backends)
+        return Reading(backends, stored.overview, stored.tallies, stored.signatures)
 
     async def _ping(self, limit: float) -> Reading:
         (backend, _), others, overview = await asyncio.gather(
@@ -110,8 +124,14 @@ class Reader:
         return task.result() if _failure(task, limit) is None else None
 
     async def _stored(self) -> _Stored:
-        overview, tallies = await asyncio.gather(self._inspector.overview(), self._inspector.tallies())
-        return _Stored(overview, tuple(tallies))
+        overview, tallies, signatures = await asyncio.gather(
+            self._inspector.overview(), self._inspector.tallies(), self._signatures()
+        )
+        return _Stored(overview, tuple(tallies), signatures)
+
+    async def _signatures(self) -> Mapping[SignatureWord, int]:
+        groups = await self._inspector.signatures(_DEAD, WINDOW, 1, MOST_SIGNATURES)
+        return Counter(state.word for state in (await states_of(self._inspector, groups)).values())
 
     async def _delivery(self, limit: float) -> dict[str, BackendState]:
         if self._dispatcher is None:

@@ -39,6 +39,9 @@ TABLE: dict[str, MetricSpec] = {
     "job_dlq_size": MetricSpec("gauge", ("queue",), "Jobs in the DLQ."),
     "job_leases_expired_total": MetricSpec("counter", ("queue",), "Jobs recovered from lost workers."),
     "job_workers": MetricSpec("gauge", ("state",), "Worker processes that announced themselves."),
+    "jobs_signatures": MetricSpec(
+        "gauge", ("state",), "Error signatures of dead jobs by state: new, regressed, known, resolved, muted."
+    ),
     "jobs_worker_info": MetricSpec("gauge", ("release",), "Live workers by the release that they announced."),
     "job_handlers_stuck": MetricSpec("gauge", (), "Handlers that live workers gave up and that still run."),
     "job_queue_paused": MetricSpec("gauge", ("queue",), "1 when the queue is paused."),

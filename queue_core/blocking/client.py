@@ -23,6 +23,7 @@ from queue_core.blocking.parts import (
     BlockingHandle,
     BlockingOperations,
     BlockingSchedules,
+    BlockingSignatures,
     Handles,
     handle_of,
 )
@@ -60,6 +61,7 @@ class BlockingQueue:
         self.jobs = jobs
         self.schedules = BlockingSchedules(self)
         self.operations = BlockingOperations(self)
+        self.signatures = BlockingSignatures(self)
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 
 from queue_core.client.operations import Operations
 from queue_core.client.schedules import Schedules
+from queue_core.client.signatures import Signatures
 from queue_core.model.events import Event
 from queue_core.model.states import Status
 from queue_core.queue import JobQueue
@@ -155,6 +156,25 @@ class BlockingOperations:
     list_for_job = Blocking(Operations.list_for_job)
     outcomes = Blocking(Operations.outcomes)
     changed_ids = Blocking(Operations.changed_ids)
+
+
+class BlockingSignatures:
+    """Error signatures; see queue_core.client.signatures.Signatures, whose methods these are."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def call_behind(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Run a method of the queue object's signatures to its end."""
+        return self._client.call(getattr(self._client.jobs.signatures, method), *args, **kwargs)
+
+    states = Blocking(Signatures.states)
+    get = Blocking(Signatures.get)
+    mute = Blocking(Signatures.mute)
+    resolve = Blocking(Signatures.resolve)
+    own = Blocking(Signatures.own)
+    note = Blocking(Signatures.note)
+    undo = Blocking(Signatures.undo)
 
 
 class BlockingClaim:

@@ -1,5 +1,4 @@
-"""Operations: what operators do, kept in the store with who did it, why, and what came of it. Verbs, records,
-transitions.
+"""Operations: what operators do, kept in the store with who did it, why, and what came of it.
 
 A change of many jobs is frozen first: its members are the jobs that it was asked for, with the lease tokens that they
 had. The executor then takes one step after another: a step changes the next members and counts them, all
@@ -31,7 +30,10 @@ class Changed(NamedTuple):
 MemberVerb = Literal["retry", "delete", "restore", "purge", "cancel", "move"]
 """The verbs that change jobs, at once or step by step."""
 
-OperationVerb = MemberVerb | Literal["pause", "resume", "quiet", "stop", "edit", "trigger", "remove"]
+OperationVerb = (
+    MemberVerb
+    | Literal["pause", "resume", "quiet", "stop", "edit", "trigger", "remove", "mute", "resolve", "own", "note"]
+)
 """The verbs of operations: those that change jobs, and those that are done at once and recorded."""
 
 WorkerOrder = Literal["quiet", "resume", "stop"]

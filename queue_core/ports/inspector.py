@@ -21,6 +21,7 @@ from queue_core.model.report import (
     Tally,
     TypeInfo,
 )
+from queue_core.model.triage.signatures import SignatureDeaths, StoredFacts, TypeRuns
 
 SAMPLED_TEXT = 16 << 10
 """Bytes, or characters, of a payload that a sample carries."""
@@ -85,6 +86,18 @@ class Inspector(Protocol):
 
     async def releases(self) -> list[Release]:
         """Return the releases that workers have announced, in their order, the oldest first."""
+        ...
+
+    async def signature_facts(self, signatures: Sequence[str] | None = None) -> StoredFacts:
+        """Return what operators have set of these signatures, or of all; those without anything are left out."""
+        ...
+
+    async def signature_deaths(self, signatures: Sequence[str]) -> list[SignatureDeaths]:
+        """Return the deaths of these signatures by release; those of retried jobs count, too."""
+        ...
+
+    async def type_runs(self) -> list[TypeRuns]:
+        """Return how many jobs of each type have completed and died on each release."""
         ...
 
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:

@@ -18,6 +18,7 @@ from queue_core.model.operation import (
     StepResult,
     WorkerOrder,
 )
+from queue_core.model.triage.signatures import SignatureFacts
 
 
 class OperationStore(Protocol):
@@ -59,6 +60,10 @@ class OperationStore(Protocol):
 
     async def command(self, worker: str, order: WorkerOrder) -> bool:
         """Store an order that a worker's next heartbeat returns; return False when there is no such worker."""
+        ...
+
+    async def set_facts(self, signature: str, before: SignatureFacts, after: SignatureFacts) -> bool:
+        """Write what operators know of a signature; return False, changing nothing, when it is not as `before`."""
         ...
 
     async def create(self, request: OperationRequest) -> Operation:

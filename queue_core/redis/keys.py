@@ -55,6 +55,7 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 | `P errors` | HASH id → signature, type | dead jobs |
 | `P signatures`, `P last_seen` | HASH, ZSET signature → time | first seen and title; last seen; 10,000 at most |
 | `P deaths` | ZSET minute, signature → minute and n | deaths of the last two days |
+| `P signature_releases`, `P type_releases` | HASH | deaths of each signature, and ends of each type, by release |
 | `P minutes` | ZSET minute, outcome → minute and n | totals of the last two days |
 | `P tallies` | HASH | totals by outcome and type since the store was made |
 | `P paused` | string | there while the queue is paused |
@@ -71,6 +72,7 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 | `<prefix>residents:<place>` | HASH worker → process | the workers on a machine; they write it again where it is gone |
 | `<prefix>announced` | HASH type → time, JSON Schema | what workers announced of types |
 | `<prefix>releases` | HASH name → number, place, time | the releases of workers in their order; the last number |
+| `<prefix>signature_states` | HASH signature → operation, JSON | what operators have set of signatures |
 | `<prefix>schedules` | HASH schedule → queue | the queue of each schedule |
 | `<prefix>operation:<number>` | HASH | the fields of an operation, and of the step that is being taken |
 | `<prefix>operation:<number>:members` | LIST | of each member token, place and queue as of when it was frozen |
@@ -114,6 +116,7 @@ class Keys:
         self._residents = f"{prefix}residents:"
         self.announced = f"{prefix}announced"
         self.releases = f"{prefix}releases"
+        self.signature_states = f"{prefix}signature_states"
         self.schedules = f"{prefix}schedules"
         self.operations = f"{prefix}operations"
         self.operation_number = f"{prefix}operation_number"

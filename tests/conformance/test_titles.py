@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_core.model.filters import Filter
-from queue_core.stores.postgres import statistics
+from queue_core.stores.postgres.statistics import totals
 from queue_core.stores.sqlite import upkeep
 from tests.conformance.making import failure
 from tests.conformance.modes import OPENERS, Opener
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.parametrize("opener", [mode for mode in OPENERS if mode
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Walks begin with each round, and take small steps."""
     for name, value in {"FIRST": 0.0, "REST": 0.0, "LIMIT": 2, "PAGE": 1}.items():
-        monkeypatch.setattr(statistics, name, value)
+        monkeypatch.setattr(totals, name, value)
     monkeypatch.setattr(upkeep, "TITLES_REST", 0.0)
 
 

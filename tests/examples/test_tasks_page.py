@@ -1,4 +1,4 @@
-"""Blocks of docs/tasks.md and docs/configuration.md."""
+"""Blocks of docs/tasks.md, docs/configuration.md and docs/triage.md."""
 
 import asyncio
 from typing import Any, cast
@@ -63,3 +63,17 @@ async def test_headers(monkeypatch: pytest.MonkeyPatch) -> None:
         async with working(jobs):
             results = {await jobs.result(job_id, PATIENCE) for job_id in ids}
     assert results == {"a report for acme, by the clock", "a report for initech, by peter"}
+
+
+async def test_states_of_signatures(capsys: pytest.CaptureFixture[str]) -> None:
+    signature = "9f31c2aa04d1"
+    async with JobQueue(memory=True, release="r124") as jobs:
+        handle = await jobs.enqueue("send_email")
+        job = await jobs.claim_next(wait=PATIENCE)
+        assert job is not None
+        await job.fail(TimeoutError("smtp mx-7:25"), retry=False)
+        made = (await jobs.get(handle.id)).signature
+        assert made is not None
+        (block,) = blocks("triage.md")
+        await run(block.replace(signature, made), {"jobs": jobs})
+    assert capsys.readouterr().out == "resolved r124 ana\n"

@@ -31,6 +31,7 @@ PROMISED = {
     "job_dlq_size": ("gauge", {"queue"}),
     "job_leases_expired_total": ("counter", {"queue"}),
     "job_workers": ("gauge", {"state"}),
+    "jobs_signatures": ("gauge", {"state"}),
     "jobs_worker_info": ("gauge", {"release"}),
     "job_handlers_stuck": ("gauge", set()),
     "job_queue_paused": ("gauge", {"queue"}),

@@ -10,9 +10,10 @@ from jobconsole.cli.output import Output, TextColumn
 from jobconsole.cli.root import Parser, whole
 from jobconsole.cli.selection import canonical, find_id
 from jobconsole.cli.session import connected
-from jobconsole.cli.tables import job_body, show_facts
+from jobconsole.cli.tables import group_body, job_body, show_facts
 from jobconsole.present.breakdown import no_fields, notes, percent, share_rows
 from jobconsole.present.facts import Fact, of_group
+from jobconsole.present.signature import of_state
 
 if TYPE_CHECKING:
     from queue_core.client.causes.compare import Comparison
@@ -65,10 +66,11 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         group = await group_of(jobs, options.signature)
         found = await jobs.breakdown(group.signature)
+        state = (await jobs.signatures.states([group], _WINDOW))[group.signature]
         if output.as_json:
-            output.json({"group": group, "breakdown": found})
+            output.json({"group": group_body(group, state), "breakdown": found})
         else:
-            show_facts(output, of_group(group, "15m"))
+            show_facts(output, (*of_group(group, "15m"), *of_state(state)))
             show_breakdown(output, found)
         return DONE
 

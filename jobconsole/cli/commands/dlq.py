@@ -14,12 +14,15 @@ from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_verbs, positive, whole
 from jobconsole.cli.selection import add_filters, add_selection, check_queue, filter_of, find_ids, selection_of
 from jobconsole.cli.session import connected
-from jobconsole.cli.tables import GROUPS, show_table
+from jobconsole.cli.signatures import add_verbs_on_one
+from jobconsole.cli.tables import GROUPS, group_body, show_table
 from jobconsole.format.humanize import plural
-from jobconsole.present.facts import of_group
+from jobconsole.present.facts import Fact, Facts, of_group
+from jobconsole.present.signature import since_mark, state_word
 
 if TYPE_CHECKING:
     from jobconsole.actions.export import ExportOptions
+    from queue_core.model.triage.signatures import SignatureState
     from queue_core.queue import JobQueue
 
 
@@ -109,6 +112,11 @@ async def _write(jobs: JobQueue, options: argparse.Namespace, output: Output, ex
 _SLICES = 8
 
 
+def _in_columns(state: SignatureState) -> Facts:
+    owner = Fact("owner", state.facts.owner)
+    return (Fact("state", state_word(state)), owner, Fact("since", since_mark(state)))
+
+
 def add_arguments(parser: Parser) -> None:
     """Declare the verbs."""
     add = add_verbs(parser)
@@ -119,6 +127,7 @@ def add_arguments(parser: Parser) -> None:
     causes.add_show_arguments(add("show", causes.run_show, "one signature: what its jobs have in common"))
     compared = "the newest payload of a signature beside the last one that succeeded"
     causes.add_compare_arguments(add("compare", causes.run_compare_signature, compared), "SIG")
+    add_verbs_on_one(add)
     listed = add("list", run_list, "list dead jobs, the newest first")
     add_list(listed)
     listed.add_argument("--trash", action="store_true", help="list the trash instead")
@@ -138,10 +147,12 @@ def run_groups(options: argparse.Namespace, output: Output) -> int:
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
         groups = await jobs.inspector.signatures(where, options.window, _SLICES, options.limit)
+        states = await jobs.signatures.states(groups, options.window)
         if output.as_json:
-            output.json({"window": options.window, "groups": groups})
+            bodies = [group_body(group, states[group.signature]) for group in groups]
+            output.json({"window": options.window, "groups": bodies})
         else:
-            show_table(output, GROUPS, map(of_group, groups))
+            show_table(output, GROUPS, ((*of_group(one), *_in_columns(states[one.signature])) for one in groups))
         return DONE
 
     return connected(options, output, run)

@@ -18,6 +18,7 @@ from jobconsole.cli.tables import operation_body, outcome, show_facts, show_oper
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import IMMEDIATE
 from jobconsole.present.facts import of_operation
+from queue_core.model.text import safe
 
 if TYPE_CHECKING:
     from queue_core.client.operations import Operations
@@ -102,7 +103,10 @@ def run_undo(options: argparse.Namespace, output: Output) -> int:
         if options.dry_run:
             return _report_dry_run(output, operation)
         from queue_core.client.operations import this_author
+        from queue_core.client.signatures import VERBS
 
+        if operation.request.verb in VERBS:
+            return await _undo_on_signature(jobs, output, operation)
         submitted = await jobs.operations.undo(options.number, this_author())
         return await _run_to_end(jobs, output, options.number, submitted)
 
@@ -113,7 +117,7 @@ def _check_undoable(operation: Operation) -> None:
     request = operation.request
     if request.verb == "move" and request.options.priority is not None:
         raise CommandError(f"operation #{operation.number} gave jobs another priority, which cannot be undone")
-    if request.verb not in {"delete", "move"}:
+    if request.verb not in {"delete", "move", "mute", "resolve", "own", "note"}:
         raise CommandError(
             f"operation #{operation.number} is a {request.verb}, which cannot be undone; a delete and a move can"
         )
@@ -122,6 +126,19 @@ def _check_undoable(operation: Operation) -> None:
         raise CommandError(
             f"operation #{number} is {operation.state}; 'jobconsole op cancel {number}' ends it, then it can be undone"
         )
+
+
+async def _undo_on_signature(jobs: JobQueue, output: Output, operation: Operation) -> int:
+    number = await jobs.signatures.undo(operation.number)
+    if number is None:
+        raise CommandError(f"operation #{operation.number} is not undone: the same was changed since")
+    if output.as_json:
+        output.json({"undone": operation.number, "operations": [operation_body(await jobs.operations.get(number))]})
+    else:
+        output.line(
+            f"#{number} undoes #{operation.number}, {operation.request.verb} {safe(operation.request.label, 200)}"
+        )
+    return DONE
 
 
 def _report_dry_run(output: Output, operation: Operation) -> int:
@@ -267,7 +284,11 @@ def add_arguments(parser: Parser) -> None:
     _add_numbers(add("pause", run_pause, "let operations take no more steps"))
     _add_numbers(add("resume", run_resume, "resume paused and stopped operations"))
     _add_numbers(add("cancel", run_cancel, "end operations where they stand"))
-    undo = add("undo", run_undo, "take a delete or a move back: exactly the jobs that it changed")
+    undo = add(
+        "undo",
+        run_undo,
+        "take a delete, a move, or what was set of a signature back",
+    )
     _add_number(undo)
     add_change(undo, why=False)
     run = add("run", run_run, "carry out operations here until they end, where no worker does")

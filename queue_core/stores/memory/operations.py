@@ -23,6 +23,7 @@ from queue_core.model.operation import (
     WorkerOrder,
 )
 from queue_core.model.states import FINAL, Status
+from queue_core.model.triage.signatures import UNTOUCHED, SignatureFacts
 from queue_core.stores.memory.change import change
 from queue_core.stores.memory.records import MemberRow, OperationRow
 from queue_core.stores.memory.store import MemoryStore
@@ -63,6 +64,13 @@ class MemoryOperations:
             if found is not None:
                 found.command = order
             return found is not None
+
+    async def set_facts(self, signature: str, before: SignatureFacts, after: SignatureFacts) -> bool:
+        with self._state.lock:
+            if self._state.facts.get(signature, UNTOUCHED).changed_by != before.changed_by:
+                return False
+            self._state.facts[signature] = after
+            return True
 
     async def create(self, request: OperationRequest) -> Operation:
         with self._state.lock:

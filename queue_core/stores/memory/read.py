@@ -31,6 +31,7 @@ from queue_core.model.report import (
     counts_by_minute,
 )
 from queue_core.model.states import UNFINISHED, WAITING, Status
+from queue_core.model.triage.signatures import SignatureDeaths, StoredFacts, TypeRuns
 from queue_core.ports.inspector import SAMPLED_TEXT
 from queue_core.stores.memory.records import JobRow, WorkerRow, moment
 from queue_core.stores.memory.state import MemoryState
@@ -210,6 +211,21 @@ class MemoryInspector:
         """Return what workers have announced of types."""
         with self._state.lock:
             return deepcopy(self._state.types)
+
+    async def signature_facts(self, signatures: Sequence[str] | None = None) -> StoredFacts:
+        with self._state.lock:
+            facts = self._state.facts
+            wanted = facts if signatures is None else [one for one in signatures if one in facts]
+            return StoredFacts(self._state.clock.now(), {signature: facts[signature] for signature in wanted})
+
+    async def signature_deaths(self, signatures: Sequence[str]) -> list[SignatureDeaths]:
+        with self._state.lock:
+            found = sorted(self._state.tallies.died_on.items())
+            return [SignatureDeaths(key[0], key[1], *died) for key, died in found if key[0] in signatures]
+
+    async def type_runs(self) -> list[TypeRuns]:
+        with self._state.lock:
+            return [TypeRuns(key[0], key[1], *ran) for key, ran in sorted(self._state.tallies.runs.items())]
 
     async def releases(self) -> list[Release]:
         with self._state.lock:

@@ -53,6 +53,7 @@ class Lease:
     claim: int = 0
     # that of its worker; None: unknown
     release: str | None = None
+    release_number: int = 0
 
 
 @dataclass(slots=True)

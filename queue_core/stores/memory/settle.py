@@ -66,7 +66,7 @@ def _bury(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> Se
     if failure is not None:
         row.crashes += failure.kind == "poison"
         row.losses += failure.kind == "lost"
-        state.tallies.death(row, failure.signature, now)
+        state.tallies.death(row, failure.signature, now, lease)
     state.finish(row, Status.DEAD)
     return Settled(row.id, True)
 
@@ -105,7 +105,8 @@ def reclaim(state: MemoryState, row: JobRow, lease: Lease, bound: int) -> Reclai
     _note(state, row, lease, failure, row.ended)
     if row.losses >= bound:
         state.tallies.note(row, "dead", now)
-        state.tallies.death(row, failure.signature, now)
+        state.tallies.death(row, failure.signature, now, lease)
+        state.tallies.ran(row.given.type, lease, "dead", now)
         state.finish(row, Status.DEAD)
     elif lease.cancel:
         state.tallies.note(row, "cancelled", now)
@@ -139,7 +140,9 @@ def _note_loss(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) 
 
 def _measure(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) -> None:
     wait_us = max(0, round((lease.started_at - row.run_at) * 1_000_000))
-    state.tallies.note(row, outcome.kind, state.clock.now(), wait_us=wait_us, run_us=outcome.run_us)
+    now = state.clock.now()
+    state.tallies.note(row, outcome.kind, now, wait_us=wait_us, run_us=outcome.run_us)
+    state.tallies.ran(row.given.type, lease, outcome.kind, now)
 
 
 def _note(state: MemoryState, row: JobRow, lease: Lease, failure: Failure | None, number: int) -> None:

@@ -19,6 +19,7 @@ from queue_core.model.report import Announced, TypeInfo
 from queue_core.model.rules import Rules, aged_rank, band, key_in, rank, rules_of
 from queue_core.model.settings import RetentionSettings
 from queue_core.model.states import FINAL, MOVES, WAITING, Status
+from queue_core.model.triage.signatures import SignatureFacts
 from queue_core.ports.store import ClaimRequest
 from queue_core.runtime import Clock
 from queue_core.stores.memory.records import JobRow, Lease, OperationRow, QueueRow, ScheduleRow, WorkerRow, moment
@@ -140,6 +141,8 @@ class MemoryState:
         self.operations: dict[int, OperationRow] = {}
         self.tallies = MemoryTallies()
         self.releases = MemoryReleases()
+        # signature -> what operators have set of it
+        self.facts: dict[str, SignatureFacts] = {}
         self.ordering_locks = MemoryOrderingLocks()
         self.unique = MemoryUniqueKeys()
         self._unblocked: list[Ready] = []
@@ -163,7 +166,7 @@ class MemoryState:
         self.renew(row)
         until = row.updated_at + request.lease
         row.lease = Lease(row.token, request.worker, row.updated_at, until, started=started, claim=request.number)
-        row.lease.release = self.releases.name_of(request.release)
+        row.lease.release, row.lease.release_number = self.releases.name_of(request.release), request.release
         return row.lease
 
     def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:

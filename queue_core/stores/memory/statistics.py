@@ -10,7 +10,7 @@ from datetime import datetime
 
 from queue_core.model.report import HISTOGRAM_BOUNDS, Release, SeriesPoint, Tally
 from queue_core.model.triage.release import MOST_RELEASES, place_among
-from queue_core.stores.memory.records import JobRow, moment
+from queue_core.stores.memory.records import JobRow, Lease, moment
 
 _BOUNDS_US = [round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS]
 _SERIES = {"enqueued", "completed", "retried", "dead"}
@@ -38,6 +38,10 @@ class MemoryTallies:
         # (minute, queue, outcome) and (minute, queue, signature); a minute is a number of minutes since the epoch
         self._minutes: Counter[tuple[int, str, str]] = Counter()
         self._deaths: Counter[tuple[int, str, str]] = Counter()
+        # (signature, release) -> deaths, the first, the last, the latest begin of an attempt that died
+        self.died_on: dict[tuple[str, int], tuple[int, float, float, float]] = {}
+        # (type, release) -> completed, dead, when the last one completed
+        self.runs: dict[tuple[str, int], tuple[int, int, float]] = {}
 
     def note(
         self, row: JobRow, outcome: str, now: float, *, wait_us: int | None = None, run_us: int | None = None
@@ -54,9 +58,19 @@ class MemoryTallies:
         if outcome in _SERIES:
             self._minutes[int(now // 60), row.queue, outcome] += 1
 
-    def death(self, row: JobRow, signature: str, now: float) -> None:
-        """Count a death under its signature."""
+    def death(self, row: JobRow, signature: str, now: float, lease: Lease | None = None) -> None:
+        """Count a death under its signature, and on the release of its lease."""
         self._deaths[int(now // 60), row.queue, signature] += 1
+        release, started = (lease.release_number, lease.started_at) if lease else (0, 0.0)
+        died, first, _, last_started = self.died_on.get((signature, release), (0, now, now, 0.0))
+        self.died_on[signature, release] = (died + 1, first, now, max(last_started, started))
+
+    def ran(self, type_: str, lease: Lease, outcome: str, now: float) -> None:
+        """Count the end of a job on the release of its lease."""
+        if outcome in ("completed", "dead"):
+            completed, dead, last = self.runs.get((type_, lease.release_number), (0, 0, 0.0))
+            ended = (completed + 1, dead, now) if outcome == "completed" else (completed, dead + 1, last)
+            self.runs[type_, lease.release_number] = ended
 
     def forget_before(self, time: float) -> None:
         """Drop the minutes before a time; the totals stay."""

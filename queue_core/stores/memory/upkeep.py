@@ -39,6 +39,9 @@ def _forget_titles(state: MemoryState, now: float) -> None:
         old -= {row.view().signature for row in state.jobs.values() if row.status is Status.DEAD}
     for signature in old:
         del state.signatures[signature]
+        state.facts.pop(signature, None)
+        for key in [key for key in state.tallies.died_on if key[0] == signature]:
+            del state.tallies.died_on[key]
 
 
 def _prune_operations(state: MemoryState, now: float) -> None:

@@ -30,6 +30,7 @@ from queue_core.model.operation import (
 from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings
 from queue_core.model.text import storable
+from queue_core.model.triage.signatures import SignatureFacts
 from queue_core.stores.postgres.change import NoSuchQueue, TargetJob, change, members_of
 from queue_core.stores.postgres.dialect import DIALECT, Rows, load, plain_array, text_array
 from queue_core.stores.postgres.insert import create_queues
@@ -37,6 +38,7 @@ from queue_core.stores.postgres.schedules import rehearse_schedule
 from queue_core.stores.postgres.session.bounds import bounds
 from queue_core.stores.postgres.session.pool import ConnectionPool
 from queue_core.stores.postgres.session.runner import Plan, run_plan
+from queue_core.stores.postgres.statistics.signatures import set_facts
 from queue_core.stores.postgres.upkeep import abandon_operations
 from queue_core.stores.sql.records import id_or_none, known_ids
 
@@ -229,6 +231,9 @@ class PostgresOperations:
     async def command(self, worker: str, order: WorkerOrder) -> bool:
         params = {"worker": storable(worker), "command": order}
         return bool(await self._pool.change("operations/command", params=params))
+
+    async def set_facts(self, signature: str, before: SignatureFacts, after: SignatureFacts) -> bool:
+        return await self._pool.run_plan(lambda: set_facts(signature, before, after))
 
     async def create(self, request: OperationRequest) -> Operation:
         return await self.get(await self._pool.run_plan(lambda: create(request)))

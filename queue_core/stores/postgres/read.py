@@ -35,6 +35,7 @@ from queue_core.model.report import (
 )
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import PostgresSettings
+from queue_core.model.triage.signatures import SignatureDeaths, StoredFacts, TypeRuns
 from queue_core.ports.inspector import SAMPLED_TEXT
 from queue_core.stores.postgres import logs
 from queue_core.stores.postgres.dialect import (
@@ -50,6 +51,7 @@ from queue_core.stores.postgres.operations import dry_run
 from queue_core.stores.postgres.session.listening import Notifications
 from queue_core.stores.postgres.session.pool import ConnectionPool, Row
 from queue_core.stores.postgres.statistics import releases, totals
+from queue_core.stores.postgres.statistics.signatures import read_deaths, read_facts, read_runs
 from queue_core.stores.sql.records import id_or_none
 
 Fetch = Callable[..., Awaitable[list[Row]]]
@@ -277,6 +279,15 @@ class PostgresInspector:
 
     async def releases(self) -> list[Release]:
         return await releases.read_releases(self._pool)
+
+    async def signature_facts(self, signatures: Sequence[str] | None = None) -> StoredFacts:
+        return await read_facts(self._pool, signatures)
+
+    async def signature_deaths(self, signatures: Sequence[str]) -> list[SignatureDeaths]:
+        return await read_deaths(self._pool, signatures)
+
+    async def type_runs(self) -> list[TypeRuns]:
+        return await read_runs(self._pool)
 
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""

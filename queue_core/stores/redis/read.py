@@ -26,12 +26,14 @@ from queue_core.model.report import (
 )
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RedisSettings
+from queue_core.model.triage.signatures import SignatureDeaths, StoredFacts, TypeRuns
 from queue_core.stores.redis.logs import read_log, read_types
 from queue_core.stores.redis.records import LIGHT, Entry, Place, attempts_of, homes, job_of, microseconds_of, moment
 from queue_core.stores.redis.search import FilterScan, allowed, counted, listed
 from queue_core.stores.redis.session import SCHEMA, RedisLink, chunks
 from queue_core.stores.redis.statistics import totals
 from queue_core.stores.redis.statistics.releases import ReleaseNames, read_releases
+from queue_core.stores.redis.statistics.signatures import read_deaths, read_facts, read_runs
 
 SCAN_PAGE, SCAN_ALL = 100_000, 1_000_000
 """Jobs scanned at most for one page, and for a count or for ids. A page that is short for that reason has a cursor for
@@ -196,6 +198,15 @@ class RedisInspector:
         (texts,) = await self._link.send(commands)
         releases = await self._releases.of(text.rpartition("\n")[2] for text in texts)
         return attempts_of(job_id, texts, releases)
+
+    async def signature_facts(self, signatures: Sequence[str] | None = None) -> StoredFacts:
+        return await read_facts(self._link, signatures)
+
+    async def signature_deaths(self, signatures: Sequence[str]) -> list[SignatureDeaths]:
+        return await read_deaths(self._link, signatures)
+
+    async def type_runs(self) -> list[TypeRuns]:
+        return await read_runs(self._link)
 
     async def releases(self) -> list[Release]:
         return await read_releases(self._link)

@@ -29,7 +29,7 @@ _VERBS = {
 _SETS = {
     "finish": (
         "running", "unfinished", "completed", "cancelled", "cancelling", "tallies", "minutes", *ORDERING_KEYS,
-        "pending",
+        "pending", "type_releases",
     ),
     "requeue": (
         "running", "unfinished", "pending", "retrying", "cancelled", "cancelling", "types", "tallies", "minutes",
@@ -37,7 +37,7 @@ _SETS = {
     ),
     "bury": (
         "running", "unfinished", "dlq", "cancelling", "errors", "deaths", "tallies", "minutes", "signatures",
-        "last_seen", *ORDERING_KEYS, "pending",
+        "last_seen", *ORDERING_KEYS, "pending", "signature_releases", "type_releases",
     ),
 }  # fmt: skip
 
@@ -145,7 +145,7 @@ def _settled(outcome: Outcome, verb: str, answer: Any) -> Settled:
 _PROMOTE = (*WAITING, "pending", "unfinished", "depths", *ORDERING_KEYS)
 _RECLAIM = (
     "running", "unfinished", "pending", "dlq", "cancelled", "cancelling", "types", "errors", "deaths", "tallies",
-    "minutes", "signatures", "last_seen", "depths", *ORDERING_KEYS,
+    "minutes", "signatures", "last_seen", "depths", *ORDERING_KEYS, "signature_releases", "type_releases",
 )  # fmt: skip
 
 

@@ -29,11 +29,13 @@ from queue_core.model.operation import (
 )
 from queue_core.model.rules import Rules
 from queue_core.model.text import storable
+from queue_core.model.triage.signatures import SignatureFacts
 from queue_core.stores.sql.records import id_or_none, known_ids
 from queue_core.stores.sqlite.change import change, command, switch
 from queue_core.stores.sqlite.claim import keep_time
 from queue_core.stores.sqlite.dialect import DIALECT, moment, texts
 from queue_core.stores.sqlite.session import RowTuple, SqliteFile, Transaction
+from queue_core.stores.sqlite.statistics.signatures import set_facts
 from queue_core.stores.sqlite.upkeep import abandon_operations
 
 HIGHEST = 2**63 - 1
@@ -219,6 +221,9 @@ class SqliteOperations:
 
     async def command(self, worker: str, order: WorkerOrder) -> bool:
         return await self._file.write(partial(command, worker=worker, order=order))
+
+    async def set_facts(self, signature: str, before: SignatureFacts, after: SignatureFacts) -> bool:
+        return await self._file.write(partial(set_facts, signature=signature, before=before, after=after))
 
     async def create(self, request: OperationRequest) -> Operation:
         return await self._file.write(partial(create, request=request))

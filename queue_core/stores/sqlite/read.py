@@ -36,6 +36,7 @@ from queue_core.model.report import (
     WorkerInfo,
 )
 from queue_core.model.rules import HIGHEST, SEQUENCE_BITS
+from queue_core.model.triage.signatures import SignatureDeaths, StoredFacts, TypeRuns
 from queue_core.ports.inspector import SAMPLED_TEXT
 from queue_core.stores.sql.records import id_or_none
 from queue_core.stores.sqlite import logs
@@ -46,6 +47,7 @@ from queue_core.stores.sqlite.migrate import KNOWN
 from queue_core.stores.sqlite.session import RowTuple, SqliteFile, Transaction
 from queue_core.stores.sqlite.statistics import totals
 from queue_core.stores.sqlite.statistics.releases import read_releases
+from queue_core.stores.sqlite.statistics.signatures import read_deaths, read_facts, read_runs
 
 
 def _facts(transaction: Transaction, name: str) -> dict[str, Any]:
@@ -303,6 +305,15 @@ class SqliteInspector:
 
     async def releases(self) -> list[Release]:
         return await self._file.inspect(read_releases)
+
+    async def signature_facts(self, signatures: Sequence[str] | None = None) -> StoredFacts:
+        return await read_facts(self._file, signatures)
+
+    async def signature_deaths(self, signatures: Sequence[str]) -> list[SignatureDeaths]:
+        return await read_deaths(self._file, signatures)
+
+    async def type_runs(self) -> list[TypeRuns]:
+        return await read_runs(self._file)
 
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""

@@ -185,7 +185,7 @@ class SqliteSettlement:
         failure = outcome.failure
         if failure is not None:
             self._failures.note(job, failure, job.failed + 1, self._now)
-            self._tally_writer.death(job.queue_id, failure.signature)
+            self._tally_writer.death(job.queue_id, failure.signature, job.release, job.started_at)
         crashes = job.crashes + (failure is not None and failure.kind == "poison")
         blocks = job.key is not None and rules_of(self._rules, job.queue).dead_blocks_key
         unblocked = () if blocks or job.key is None else self._release_key(job, job.key)
@@ -247,6 +247,7 @@ class SqliteSettlement:
     def _measure(self, job: RunningRow, outcome: Outcome, name: str) -> None:
         waited = max(0, round(((job.started_at or 0.0) - job.run_at) * 1_000_000))
         self._tally_writer.note(job.queue_id, job.type, name, wait_us=waited, run_us=outcome.run_us)
+        self._tally_writer.ran(job.type, job.release, name)
 
 
 _ENDINGS: dict[str, Callable[[SqliteSettlement, RunningRow, Outcome], Settled]] = {
@@ -315,7 +316,8 @@ class SqliteReclaim:
         taken = Reclaimed(job.id, job.queue, job.type, job.token, worker, losses, None)
         if losses >= self._bound:
             self._tally_writer.note(job.queue_id, job.type, "dead")
-            self._tally_writer.death(job.queue_id, failure.signature)
+            self._tally_writer.death(job.queue_id, failure.signature, job.release, job.started_at)
+            self._tally_writer.ran(job.type, job.release, "dead")
             unblocked = () if rules_of(self._rules, job.queue).dead_blocks_key else self._release_key(job)
             self._transaction.run(
                 "settle/bury", (now, None, *failure_columns(failure), job.crashes, losses, job.number)

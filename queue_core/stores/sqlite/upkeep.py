@@ -133,7 +133,8 @@ def _forget_titles(after: str, transaction: Transaction) -> str:
     """Forget the titles of signatures that no dead job has; return the last one looked at, "" behind the end."""
     wanted = {"before": transaction.now - SERIES_SECONDS, "after": after, "limit": BATCH}
     rows = transaction.rows("upkeep/titles", wanted)
-    transaction.run_many("upkeep/remove_title", [(signature,) for signature, unused in rows if unused])
+    for query in ("upkeep/remove_title", "upkeep/remove_facts", "upkeep/remove_deaths"):
+        transaction.run_many(query, [(signature,) for signature, unused in rows if unused])
     return rows[-1][0] if len(rows) == BATCH else ""
 
 

@@ -25,8 +25,17 @@ local function shift_fields(key, pattern)
     redis.call('HSET', key, fields[i], (string.gsub(fields[i + 1], pattern, earlier, 1)))
   end
 end
+local function shift_last(key, pattern)
+  local fields = redis.call('HGETALL', key)
+  for i = 1, #fields, 2 do
+    local head, last = string.match(fields[i + 1], pattern)
+    if head then
+      redis.call('HSET', key, fields[i], head .. earlier(last))
+    end
+  end
+end
 for _, key in ipairs(KEYS) do
-  local name = string.match(key, '}:([a-z_]+)') or string.match(key, ':([a-z]+)$') or string.match(key, ':(hints):{')
+  local name = string.match(key, '}:([a-z_]+)') or string.match(key, ':([a-z_]+)$') or string.match(key, ':(hints):{')
   if BY_TIME[name] then
     for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
       redis.call('ZINCRBY', key, string.format('%.0f', -by), member)
@@ -52,6 +61,22 @@ for _, key in ipairs(KEYS) do
     end
   elseif name == 'signatures' or name == 'leaders' or name == 'announced' then
     shift_fields(key, '^%d+')
+  elseif name == 'releases' then
+    shift_last(key, '^(%d+ %d+ )(%d+)$')
+  elseif name == 'signature_releases' then
+    local fields = redis.call('HGETALL', key)
+    for i = 1, #fields, 2 do
+      redis.call('HSET', key, fields[i], (string.gsub(fields[i + 1], '(%d+:%d+:)(%d+):(%d+):(%d+)', function(head, first, last, begun)
+        return head .. earlier(first) .. ':' .. earlier(last) .. ':' .. earlier(begun)
+      end)))
+    end
+  elseif name == 'signature_states' then
+    local fields = redis.call('HGETALL', key)
+    for i = 1, #fields, 2 do
+      redis.call('HSET', key, fields[i], (string.gsub(fields[i + 1], '("[au][tn][til]*": )([%d.]+)', function(head, at)
+        return head .. string.format('%.6f', at - by / 1000000)
+      end)))
+    end
   elseif name == 'workers' then
     shift_fields(key, '^%d+')
     local fields = redis.call('HGETALL', key)

@@ -33,7 +33,13 @@ BEGIN
     UPDATE schedule_ticks SET tick = tick + interval '1000 years';
     UPDATE operations SET created_at = created_at - by, updated_at = updated_at - by, started_at = started_at - by,
                           finished_at = finished_at - by, next_at = next_at - by;
-    UPDATE tally_deltas SET at = at - by;
+    UPDATE tally_deltas SET at = at - by, started_at = started_at - by;
+    UPDATE releases SET first_seen = first_seen - by;
+    UPDATE signature_releases SET first_at = first_at - by, last_at = last_at - by, last_started = last_started - by;
+    UPDATE type_releases SET last_at = last_at - by;
+    UPDATE signature_states s SET facts = (s.facts::jsonb || (
+        SELECT coalesce(jsonb_object_agg(key, value::float8 - extract(epoch FROM by)), '{}')
+          FROM jsonb_each_text(s.facts::jsonb) WHERE key IN ('at', 'until') AND value IS NOT NULL))::text;
     -- By way of another age: a minute must not come upon one that has not moved yet.
     UPDATE minutes SET minute = date_trunc('minute', minute - by) - interval '1000 years';
     UPDATE minutes SET minute = minute + interval '1000 years';

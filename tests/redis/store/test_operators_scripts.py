@@ -30,7 +30,8 @@ async def test_purge_leaves_only_totals(world: World, look: Look) -> None:
     await world.change("purge", ["a"])
     left = await look()
     assert sorted(left) == [
-        "deaths", "last_seen", "minutes", "queues", "schema", "seq", "signatures", "tallies", "token",
+        "deaths", "last_seen", "minutes", "queues", "schema", "seq", "signature_releases", "signatures", "tallies",
+        "token", "type_releases",
     ]  # fmt: skip
     assert left["tallies"]["purged:n:task"] == "1"
 
@@ -56,6 +57,7 @@ async def test_retry_by_an_operator(world: World, look: Look) -> None:
         "token": "some",
         "tallies": found["tallies"],
         "minutes": {"completed": 1},
+        "type_releases": {"task": "0:1:0:t"},
     }
     assert found["tallies"]["retried_by_operator:n:task"] == "1"
     before = await look()

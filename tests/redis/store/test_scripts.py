@@ -85,7 +85,7 @@ async def test_finish(world: World, look: Look, kind: str, place: str) -> None:
         "unfinished": None,
         place: {"a": "t3"},
         "tallies": {f"{kind}:n:task": "1", f"{kind}:run:task": "700"},
-        **({"minutes": {"completed": 1}} if kind == "completed" else {}),
+        **({"minutes": {"completed": 1}, "type_releases": {"task": "0:1:0:t"}} if kind == "completed" else {}),
     }
     assert (await world.settle_all([one, one])) == [True, True]
     assert changes(after, await look()) == {}
@@ -194,6 +194,8 @@ async def test_bury(world: World, look: Look) -> None:
         "errors": {"a": "0123456789ab task"},
         "deaths": {"0123456789ab": 1},
         "tallies": {"dead:n:task": "1", "dead:run:task": "700", "timed_out:n:task": "1"},
+        "signature_releases": {"0123456789ab": "0:1:t:t:t"},
+        "type_releases": {"task": "0:0:1:0"},
         "minutes": {"dead": 1},
     }
     assert await world.settle_all([one]) == [True]

@@ -48,6 +48,37 @@ ALTER TABLE {schema}.job_attempts ADD COLUMN release int NOT NULL DEFAULT 0;
 ALTER TABLE {schema}.jobs_dead ADD COLUMN release int NOT NULL DEFAULT 0;
 ALTER TABLE {schema}.job_history ADD COLUMN release int NOT NULL DEFAULT 0;
 ALTER TABLE {schema}.tally_deltas ADD COLUMN release int NOT NULL DEFAULT 0;
+-- of deaths: the latest begin of the attempts that ended so
+ALTER TABLE {schema}.tally_deltas ADD COLUMN started_at timestamptz;
+
+-- Folded from them: the deaths of each error by release, and what became of the jobs of each type. 0 = unknown.
+CREATE TABLE {schema}.signature_releases (
+    signature text NOT NULL,
+    release int NOT NULL,
+    n bigint NOT NULL,
+    first_at timestamptz NOT NULL,
+    last_at timestamptz NOT NULL,
+    last_started timestamptz,
+    CONSTRAINT signature_releases_pkey PRIMARY KEY (signature, release)
+) WITH (fillfactor = 50);
+CREATE TABLE {schema}.type_releases (
+    type text NOT NULL,
+    release int NOT NULL,
+    completed bigint NOT NULL,
+    dead bigint NOT NULL,
+    -- when the last one completed
+    last_at timestamptz,
+    CONSTRAINT type_releases_pkey PRIMARY KEY (type, release)
+) WITH (fillfactor = 50);
+
+-- What operators have set of an error: its state, owner, note and link with their last changes, as JSON
+-- (queue_core.model.triage.signatures). Only those that were touched.
+CREATE TABLE {schema}.signature_states (
+    signature text CONSTRAINT signature_states_pkey PRIMARY KEY,
+    -- the operation that changed it last
+    changed_by int NOT NULL,
+    facts text NOT NULL
+);
 
 CREATE OR REPLACE VIEW {schema}.running_jobs AS
     SELECT j.id, q.name AS queue, j.queue_id, j.type, 'running'::{schema}.job_status AS status, j.priority, j.payload, j.tags,

@@ -18,8 +18,14 @@ WITH moved AS (
 INSERT INTO {schema}.releases (name, place) VALUES (%(name)s, %(place)s) RETURNING id
 
 -- name: forget
--- Forget the first releases that no worker has.
-DELETE FROM {schema}.releases
- WHERE id = ANY (ARRAY(SELECT r.id FROM {schema}.releases r
-                        WHERE NOT EXISTS (SELECT FROM {schema}.workers w WHERE w.release = r.id)
-                        ORDER BY r.place LIMIT %(surplus)s))
+-- Forget the first releases that no worker has, with what is counted of them.
+WITH gone AS (
+    DELETE FROM {schema}.releases
+     WHERE id = ANY (ARRAY(SELECT r.id FROM {schema}.releases r
+                            WHERE NOT EXISTS (SELECT FROM {schema}.workers w WHERE w.release = r.id)
+                            ORDER BY r.place LIMIT %(surplus)s))
+    RETURNING id
+), deaths AS (
+    DELETE FROM {schema}.signature_releases WHERE release = ANY (ARRAY(SELECT id FROM gone))
+)
+DELETE FROM {schema}.type_releases WHERE release = ANY (ARRAY(SELECT id FROM gone))

@@ -168,16 +168,16 @@ WITH input AS MATERIALIZED (
     SELECT DISTINCT ON (signature) signature, title, exception FROM removed ORDER BY signature
         ON CONFLICT (signature) DO NOTHING
 ), measured AS (
-    SELECT queue_id, type, signature, kind, release, run_us,
+    SELECT queue_id, type, signature, kind, release, run_us, started_at,
            greatest(0, extract(epoch FROM started_at - run_at) * 1000000)::bigint AS wait_us
       FROM removed
 ), tallied AS (
-    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, signature, release, wait_bucket, run_bucket, n, wait_us, run_us)
+    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, signature, release, wait_bucket, run_bucket, n, wait_us, run_us, started_at)
     SELECT queue_id, type, 'dead', signature, release, width_bucket(wait_us - 1, %(bounds)s::bigint[]),
-           width_bucket(run_us - 1, %(bounds)s::bigint[]), count(*), sum(wait_us), sum(run_us)
+           width_bucket(run_us - 1, %(bounds)s::bigint[]), count(*), sum(wait_us), sum(run_us), max(started_at)
       FROM measured GROUP BY 1, 2, 3, 4, 5, 6, 7
     UNION ALL
-    SELECT queue_id, type, 'timed_out', '', 0, -1, -1, count(*), 0, 0 FROM measured WHERE kind = 'timeout' GROUP BY 1, 2
+    SELECT queue_id, type, 'timed_out', '', 0, -1, -1, count(*), 0, 0, NULL FROM measured WHERE kind = 'timeout' GROUP BY 1, 2
 )
 SELECT id::text, token FROM removed
 
@@ -267,14 +267,14 @@ WITH expired AS MATERIALIZED (
            %(lost_signature)s, 'crashed', worker, started_at, release
       FROM removed
 ), tallied AS (
-    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, signature, release, n)
-    SELECT queue_id, type, CASE WHEN started THEN 'crashed' ELSE 'released' END, '', 0, count(*) FROM requeued GROUP BY 1, 2, 3
+    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, signature, release, n, started_at)
+    SELECT queue_id, type, CASE WHEN started THEN 'crashed' ELSE 'released' END, '', 0, count(*), NULL::timestamptz FROM requeued GROUP BY 1, 2, 3
     UNION ALL
-    SELECT queue_id, type, 'crashed', '', 0, count(*) FROM removed GROUP BY 1, 2
+    SELECT queue_id, type, 'crashed', '', 0, count(*), NULL FROM removed GROUP BY 1, 2
     UNION ALL
-    SELECT queue_id, type, 'dead', %(lost_signature)s, release, count(*) FROM removed GROUP BY 1, 2, release
+    SELECT queue_id, type, 'dead', %(lost_signature)s, release, count(*), max(started_at) FROM removed GROUP BY 1, 2, release
     UNION ALL
-    SELECT queue_id, type, o.outcome, '', 0, count(*) FROM stopped CROSS JOIN (VALUES ('crashed'), ('cancelled')) AS o (outcome)
+    SELECT queue_id, type, o.outcome, '', 0, count(*), NULL FROM stopped CROSS JOIN (VALUES ('crashed'), ('cancelled')) AS o (outcome)
      WHERE started OR o.outcome = 'cancelled' GROUP BY 1, 2, 3
 )
 SELECT b.id::text, q.name, b.type, b.token, b.worker, b.losses, b.rank, false, b.started, b.ordering_key FROM requeued b JOIN {schema}.queues q ON q.id = b.queue_id

@@ -126,8 +126,15 @@ SELECT g.signature, coalesce(e.title, '') AS title, g.count, g.grown, g.slices, 
  ORDER BY g.grown DESC, g.count DESC, g.signature
 
 -- name: forget_titles
--- Forget the titles of signatures that no dead job has, and return them.
-DELETE FROM {schema}.error_signatures e
- WHERE signature = ANY (%(signatures)s::text[])
-   AND NOT EXISTS (SELECT FROM {schema}.jobs_dead d WHERE d.signature = e.signature AND d.trashed_at IS NULL)
-RETURNING signature, title, exception, first_seen::text
+-- Forget the titles of signatures that no dead job has, with all else that is known of them, and return them.
+WITH gone AS (
+    DELETE FROM {schema}.error_signatures e
+     WHERE signature = ANY (%(signatures)s::text[])
+       AND NOT EXISTS (SELECT FROM {schema}.jobs_dead d WHERE d.signature = e.signature AND d.trashed_at IS NULL)
+    RETURNING signature, title, exception, first_seen
+), deaths AS (
+    DELETE FROM {schema}.signature_releases WHERE signature = ANY (ARRAY(SELECT signature FROM gone))
+), facts AS (
+    DELETE FROM {schema}.signature_states WHERE signature = ANY (ARRAY(SELECT signature FROM gone))
+)
+SELECT signature, title, exception, first_seen::text FROM gone

@@ -103,7 +103,7 @@ SELECT * FROM (
  ORDER BY d.ends
 
 -- name: fold
--- Fold appended tallies into the totals, the minutes and the minutes of each signature.
+-- Fold appended tallies into the totals, the minutes, the minutes of each signature, and those of releases.
 WITH taken AS MATERIALIZED (
     DELETE FROM {schema}.tally_deltas
      WHERE ctid = ANY (ARRAY(SELECT ctid FROM {schema}.tally_deltas
@@ -123,6 +123,19 @@ WITH taken AS MATERIALIZED (
     INSERT INTO {schema}.signature_minutes AS s (minute, signature, queue_id, n)
     SELECT date_trunc('minute', at), signature, queue_id, sum(n) FROM taken WHERE signature <> '' GROUP BY 1, 2, 3
         ON CONFLICT (minute, signature, queue_id) DO UPDATE SET n = s.n + excluded.n
+), deaths AS (
+    INSERT INTO {schema}.signature_releases AS d (signature, release, n, first_at, last_at, last_started)
+    SELECT signature, release, sum(n), min(at), max(at), max(started_at) FROM taken WHERE signature <> '' GROUP BY 1, 2
+        ON CONFLICT (signature, release) DO UPDATE
+       SET n = d.n + excluded.n, first_at = least(d.first_at, excluded.first_at), last_at = greatest(d.last_at, excluded.last_at),
+           last_started = greatest(d.last_started, excluded.last_started)
+), runs AS (
+    INSERT INTO {schema}.type_releases AS r (type, release, completed, dead, last_at)
+    SELECT type, release, coalesce(sum(n) FILTER (WHERE outcome = 'completed'), 0), coalesce(sum(n) FILTER (WHERE outcome = 'dead'), 0),
+           max(at) FILTER (WHERE outcome = 'completed')
+      FROM taken WHERE outcome IN ('completed', 'dead') GROUP BY 1, 2
+        ON CONFLICT (type, release) DO UPDATE
+       SET completed = r.completed + excluded.completed, dead = r.dead + excluded.dead, last_at = greatest(r.last_at, excluded.last_at)
 )
 SELECT count(*) FROM taken
 

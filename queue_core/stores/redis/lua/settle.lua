@@ -1,7 +1,8 @@
 -- name: bury
 -- Move running jobs whose lease still holds to dead.
 -- KEYS: 1 running, 2 unfinished, 3 dlq, 4 cancelling, 5 errors, 6 deaths, 7 tallies, 8 minutes, 9 signatures, 10 last_seen,
---       11 admitted, 12 order_wait, 13 blocked, 14 pending, then for each job its hash and its attempts
+--       11 admitted, 12 order_wait, 13 blocked, 14 pending, 15 signature_releases, 16 type_releases, then for each job its hash and its
+--       attempts
 -- ARGV: 1..18 bounds of the histogram in us, 19 jobs of an ordering key at a time, 20 1 where dead ones count (or empty),
 --       then for each job id, token, kind, run time in us, its bucket, the failure as JSON (or empty), its line, its kind,
 --       its signature, its title
@@ -14,10 +15,11 @@ local admitted, order_wait, blocked, pending, most = KEYS[11], KEYS[12], KEYS[13
 -- with: fence
 -- with: failure
 -- with: deaths
+-- with: by_release
 -- with: ordering
 local answers = {}
-for i = 1, (#KEYS - 14) / 2 do
-  local key, attempts, a = KEYS[13 + 2 * i], KEYS[14 + 2 * i], 20 + 10 * (i - 1)
+for i = 1, (#KEYS - 16) / 2 do
+  local key, attempts, a = KEYS[15 + 2 * i], KEYS[16 + 2 * i], 20 + 10 * (i - 1)
   local id, token, kind, failure, signature = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 6], ARGV[a + 9]
   local job = redis.call('HMGET', key, 'status', 'token', 'ended', 'cancel_requested', 'type', 'retry_count', 'crashes',
     'run_at', 'started_at', 'worker', 'ordering_key', 'losses', 'release')
@@ -41,12 +43,15 @@ for i = 1, (#KEYS - 14) / 2 do
       redis.call('HDEL', KEYS[4], id)
     end
     die(id, signature, type, KEYS[3], KEYS[5], KEYS[6])
+    died_on(KEYS[15], signature, job[13], started_at)
+    ran(type, job[13], 0, 1)
     if job[11] and ARGV[20] == '' then
       answers[i] = with_unblocked(1, release_key(job[11], id))
     end
   end
 end
 write_totals(KEYS[7], KEYS[8])
+write_runs(KEYS[16])
 return answers
 
 -- name: end_leases
@@ -87,7 +92,7 @@ end
 -- name: finish
 -- Move running jobs whose lease still holds to completed or cancelled.
 -- KEYS: 1 running, 2 unfinished, 3 completed, 4 cancelled, 5 cancelling, 6 tallies, 7 minutes, 8 admitted, 9 order_wait, 10 blocked,
---       11 pending, then the jobs' hashes
+--       11 pending, 12 type_releases, then the jobs' hashes
 -- ARGV: 1..18 bounds of the histogram in us, 19 jobs of an ordering key at a time, then for each job id, token, kind, run
 --       time in us, its bucket, the result as JSON behind a '+' (or empty)
 -- Returns for each job 1 (written), 2 (this outcome was written before) or 0 (the lease is over); where it unblocked others,
@@ -95,15 +100,16 @@ end
 local admitted, order_wait, blocked, pending, most = KEYS[8], KEYS[9], KEYS[10], KEYS[11], tonumber(ARGV[19])
 -- with: clock
 -- with: totals
+-- with: by_release
 -- with: wait
 -- with: fence
 -- with: ordering
 local answers, ids, sets = {}, {}, {completed = {}, cancelled = {}}
-for i = 1, #KEYS - 11 do
-  local key, a = KEYS[11 + i], 19 + 6 * (i - 1)
+for i = 1, #KEYS - 12 do
+  local key, a = KEYS[12 + i], 19 + 6 * (i - 1)
   local id, token, kind, result = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 6]
-  local status, held, type, run_at, started_at, ended, cancel, order = unpack(redis.call('HMGET', key, 'status', 'token',
-    'type', 'run_at', 'started_at', 'ended', 'cancel_requested', 'ordering_key'))
+  local status, held, type, run_at, started_at, ended, cancel, order, release = unpack(redis.call('HMGET', key, 'status', 'token',
+    'type', 'run_at', 'started_at', 'ended', 'cancel_requested', 'ordering_key', 'release'))
   answers[i] = fence(status, held, ended, token, kind)
   if answers[i] == 1 then
     local fields = {'status', kind, 'updated_at', stamp, 'completed_at', stamp, 'ended', ending(ended, token, kind)}
@@ -120,6 +126,9 @@ for i = 1, #KEYS - 11 do
       redis.call('HDEL', KEYS[5], id)
     end
     count(kind, type)
+    if kind == 'completed' then
+      ran(type, release, 1, 0)
+    end
     count_run(kind, type, ARGV[a + 4], ARGV[a + 5])
     count_wait(kind, type, started_at, run_at)
     ids[#ids + 1] = id
@@ -141,6 +150,7 @@ for key, set in pairs({[KEYS[3]] = sets.completed, [KEYS[4]] = sets.cancelled}) 
   end
 end
 write_totals(KEYS[6], KEYS[7])
+write_runs(KEYS[12])
 return answers
 
 -- name: promote
@@ -196,8 +206,8 @@ return answers
 -- name: reclaim
 -- Take running jobs back whose lease expired: to queued, to dead when it was their last, to cancelled when asked for.
 -- KEYS: 1 running, 2 unfinished, 3 pending, 4 dlq, 5 cancelled, 6 cancelling, 7 types, 8 errors, 9 deaths, 10 tallies,
---       11 minutes, 12 signatures, 13 last_seen, 14 depths, 15 admitted, 16 order_wait, 17 blocked, then for each job its hash and its
---       attempts
+--       11 minutes, 12 signatures, 13 last_seen, 14 depths, 15 admitted, 16 order_wait, 17 blocked, 18 signature_releases,
+--       19 type_releases, then for each job its hash and its attempts
 -- ARGV: 1 jobs of an ordering key at a time, 2 1 where dead ones count (or empty), 3 losses that bury a job, then for each job
 --       id, token, losses with this one (none where it had not started: then it is only released), the failure as JSON (or empty), its
 --       line, its kind, its signature, its title
@@ -209,10 +219,11 @@ local admitted, order_wait, blocked, pending, most = KEYS[15], KEYS[16], KEYS[17
 -- with: waiting
 -- with: failure
 -- with: deaths
+-- with: by_release
 -- with: ordering
 local answers = {}
-for i = 1, (#KEYS - 17) / 2 do
-  local key, attempts, a = KEYS[16 + 2 * i], KEYS[17 + 2 * i], 3 + 8 * (i - 1)
+for i = 1, (#KEYS - 19) / 2 do
+  local key, attempts, a = KEYS[18 + 2 * i], KEYS[19 + 2 * i], 3 + 8 * (i - 1)
   local id, token, losses, signature = ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 3]), ARGV[a + 7]
   local job = redis.call('HMGET', key, 'status', 'token', 'lease_expires_at', 'losses', 'type', 'rank', 'retry_count',
     'started_at', 'worker', 'cancel_requested', 'ahead', 'priority', 'ordering_key', 'crashes', 'release')
@@ -233,6 +244,8 @@ for i = 1, (#KEYS - 17) / 2 do
       redis.call('HSET', key, 'status', 'dead', 'completed_at', stamp)
       redis.call('ZREM', KEYS[2], id)
       die(id, signature, type, KEYS[4], KEYS[8], KEYS[9])
+      died_on(KEYS[18], signature, job[15], job[8])
+      ran(type, job[15], 0, 1)
       count('dead', type)
       answers[i] = with_unblocked('b', order and ARGV[2] == '' and release_key(order, id))
     elseif job[10] then
@@ -256,6 +269,7 @@ for i = 1, (#KEYS - 17) / 2 do
   end
 end
 write_totals(KEYS[10], KEYS[11])
+write_runs(KEYS[19])
 write_waiting(KEYS[7], KEYS[14])
 return answers
 

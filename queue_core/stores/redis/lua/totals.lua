@@ -65,3 +65,49 @@ local function write_totals(tallies, minutes)
     end
   end
 end
+
+-- name: by_release
+-- Shared: deaths by signature and release, and what became of the jobs of each type, gathered and written at the end.
+-- `signature_releases`: signature → for each release, after another, "release:n:first:last:latest begin"; times in us.
+-- `type_releases`: type → "release:completed:dead:last completion". At most 50 releases each, and 20,000 fields.
+local runs = {}
+local function ran(type, release, completed, dead)
+  local of = runs[type] or {}
+  local sum = of[release or '0'] or {0, 0}
+  runs[type], of[release or '0'] = of, sum
+  sum[1], sum[2] = sum[1] + completed, sum[2] + dead
+end
+local function write_entries(key, field, entries)
+  if redis.call('HEXISTS', key, field) == 1 or redis.call('HLEN', key) < 20000 then
+    redis.call('HSET', key, field, table.concat(entries, ' ', math.max(1, #entries - 49)))
+  end
+end
+local function died_on(key, signature, release, started)
+  local entries, n, first, begun = {}, 0, stamp, started or '0'
+  for nr, count, since, last, start in string.gmatch(redis.call('HGET', key, signature) or '', '(%d+):(%d+):(%d+):(%d+):(%d+)') do
+    if nr == (release or '0') then
+      n, first, begun = tonumber(count), since, number(start) > number(begun) and start or begun
+    else
+      entries[#entries + 1] = table.concat({nr, count, since, last, start}, ':')
+    end
+  end
+  entries[#entries + 1] = table.concat({release or '0', digits(n + 1), first, stamp, begun}, ':')
+  write_entries(key, signature, entries)
+end
+local function write_runs(key)
+  for type, of in pairs(runs) do
+    local entries = {}
+    for nr, completed, dead, last in string.gmatch(redis.call('HGET', key, type) or '', '(%d+):(%d+):(%d+):(%d+)') do
+      local sum = of[nr]
+      if sum then
+        of[nr], last = nil, sum[1] > 0 and stamp or last
+        completed, dead = digits(completed + sum[1]), digits(dead + sum[2])
+      end
+      entries[#entries + 1] = table.concat({nr, completed, dead, last}, ':')
+    end
+    for nr, sum in pairs(of) do
+      entries[#entries + 1] = table.concat({nr, sum[1], sum[2], sum[1] > 0 and stamp or '0'}, ':')
+    end
+    write_entries(key, type, entries)
+  end
+end

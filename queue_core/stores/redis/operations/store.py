@@ -24,6 +24,7 @@ from queue_core.model.operation import (
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RedisSettings
 from queue_core.model.states import FINAL, Status
+from queue_core.model.triage.signatures import SignatureFacts
 from queue_core.stores.redis import change
 from queue_core.stores.redis.operations.members import Members, abandon_operations, move_call, state_keys
 from queue_core.stores.redis.operations.steps import make_steps
@@ -38,6 +39,7 @@ from queue_core.stores.redis.records import (
     whole,
 )
 from queue_core.stores.redis.session import CHUNK, RedisLink, chunks, microseconds
+from queue_core.stores.redis.statistics.signatures import set_facts
 
 
 class RedisOperations:
@@ -64,6 +66,9 @@ class RedisOperations:
 
     async def command(self, worker: str, order: WorkerOrder) -> bool:
         return await change.command(self._link, worker, order)
+
+    async def set_facts(self, signature: str, before: SignatureFacts, after: SignatureFacts) -> bool:
+        return await set_facts(self._link, signature, before, after)
 
     async def create(self, request: OperationRequest) -> Operation:
         of = self._link.keys.operations_in

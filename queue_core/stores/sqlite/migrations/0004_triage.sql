@@ -43,3 +43,31 @@ ALTER TABLE workers ADD COLUMN release INTEGER NOT NULL DEFAULT 0;
 -- of the attempt that runs, or of the last one of a job that ended; what an earlier attempt left otherwise
 ALTER TABLE jobs ADD COLUMN release INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE job_attempts ADD COLUMN release INTEGER NOT NULL DEFAULT 0;
+
+-- The deaths of each error by release, and what became of the jobs of each type. 0 = unknown.
+CREATE TABLE signature_releases (
+    signature TEXT NOT NULL,
+    release INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    first_at REAL NOT NULL,
+    last_at REAL NOT NULL,
+    -- the latest begin of an attempt that died; 0 = unknown
+    last_started REAL NOT NULL,
+    PRIMARY KEY (signature, release)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE type_releases (
+    type TEXT NOT NULL,
+    release INTEGER NOT NULL,
+    completed INTEGER NOT NULL,
+    dead INTEGER NOT NULL,
+    -- when the last one completed; 0 = none has
+    last_at REAL NOT NULL,
+    PRIMARY KEY (type, release)
+) STRICT, WITHOUT ROWID;
+
+-- What operators have set of an error: its state, owner, note and link with their last changes, as JSON
+-- (queue_core.model.triage.signatures). Only those that were touched.
+CREATE TABLE signature_states (
+    signature TEXT PRIMARY KEY,
+    facts TEXT NOT NULL
+) STRICT, WITHOUT ROWID;

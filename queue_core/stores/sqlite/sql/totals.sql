@@ -20,6 +20,17 @@ INSERT INTO minutes (minute, queue_id, outcome, n) VALUES (?, ?, ?, ?) ON CONFLI
 INSERT INTO signature_minutes (minute, signature, queue_id, n) VALUES (?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET n = n + excluded.n
 
+-- name: tally_release
+-- Add to the deaths by one error on one release.
+INSERT INTO signature_releases (signature, release, n, first_at, last_at, last_started) VALUES (?1, ?2, ?3, ?4, ?4, ?5)
+    ON CONFLICT DO UPDATE SET n = n + excluded.n, last_at = excluded.last_at, last_started = max(last_started, excluded.last_started)
+
+-- name: tally_runs
+-- Add to what became of the jobs of one type on one release.
+INSERT INTO type_releases (type, release, completed, dead, last_at) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE
+   SET completed = completed + excluded.completed, dead = dead + excluded.dead, last_at = max(last_at, excluded.last_at)
+
 -- name: groups
 -- Groups of dead jobs by error, queue and type; without conditions on anything else it is read from the index alone.
 SELECT coalesce(j.signature, ''), j.queue_id, q.name, j.type, count(*), max(j.updated_at)

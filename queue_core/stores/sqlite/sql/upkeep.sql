@@ -30,6 +30,14 @@ SELECT e.signature, e.first_seen < :before
 -- Forget the title of an error signature.
 DELETE FROM error_signatures WHERE signature = ?
 
+-- name: remove_facts
+-- Forget what operators have set of an error signature.
+DELETE FROM signature_states WHERE signature = ?
+
+-- name: remove_deaths
+-- Forget the deaths of an error signature by release.
+DELETE FROM signature_releases WHERE signature = ?
+
 -- name: trim_unique
 -- Delete some unique keys without a holder.
 DELETE FROM unique_keys

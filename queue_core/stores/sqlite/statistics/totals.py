@@ -120,6 +120,11 @@ class TallyWriter:
         # (queue, type, outcome, wait bucket, run bucket) -> [n, wait_us, run_us]
         self._sums: dict[tuple[int, str, str, int, int], list[int]] = {}
         self._deaths: Counter[tuple[str, int]] = Counter()
+        # (signature, release) -> deaths, and the latest begin of an attempt that died
+        self._died_on: Counter[tuple[str, int]] = Counter()
+        self._started: dict[tuple[str, int], float] = {}
+        # (type, release) -> [completed, dead]
+        self._runs: dict[tuple[str, int], list[int]] = {}
 
     def note(
         self,
@@ -143,9 +148,16 @@ class TallyWriter:
         found[1] += wait_us or 0
         found[2] += run_us or 0
 
-    def death(self, queue_id: int, signature: str) -> None:
-        """Count a death under its signature."""
+    def death(self, queue_id: int, signature: str, release: int, started_at: float | None) -> None:
+        """Count a death under its signature, and on the release of its attempt."""
         self._deaths[signature, queue_id] += 1
+        self._died_on[signature, release] += 1
+        self._started[signature, release] = max(self._started.get((signature, release), 0.0), started_at or 0.0)
+
+    def ran(self, type_: str, release: int, outcome: str) -> None:
+        """Count the end of a job on the release of its last attempt."""
+        if outcome in ("completed", "dead"):
+            self._runs.setdefault((type_, release), [0, 0])[outcome == "dead"] += 1
 
     def write(self, transaction: Transaction) -> None:
         """Add everything to the totals."""
@@ -157,6 +169,11 @@ class TallyWriter:
         transaction.run_many("totals/tally", [(*key, *sums) for key, sums in self._sums.items()])
         transaction.run_many("totals/tally_minute", [(minute, *key, n) for key, n in series.items()])
         transaction.run_many("totals/tally_death", [(minute, *key, n) for key, n in self._deaths.items()])
+        now = transaction.now
+        died = [(*key, n, now, self._started[key]) for key, n in self._died_on.items()]
+        transaction.run_many("totals/tally_release", died)
+        runs = [(*key, completed, dead, now if completed else 0.0) for key, (completed, dead) in self._runs.items()]
+        transaction.run_many("totals/tally_runs", runs)
 
 
 async def tallies(file: SqliteFile) -> list[Tally]:

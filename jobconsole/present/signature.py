@@ -1,0 +1,104 @@
+"""The state of an error signature in words: for screens and for the command line."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from jobconsole.format.humanize import exact
+from jobconsole.present.facts import Fact, Facts
+from queue_core.model.triage.signatures import NEXT, NOW, SignatureState
+
+
+def state_word(state: SignatureState) -> str:
+    """Return NEW, REGRESSED, known, muted or resolved, as a list shows it."""
+    return state.word.upper() if state.needs_attention else state.word
+
+
+def since_mark(state: SignatureState) -> str:
+    """Return the release where a signature began or came back; "r124!" where none before died, though its type ran."""
+    if state.word == "regressed":
+        return state.regressed_on or "?"
+    return f"{state.since}!" if state.since and state.suspect else state.since or "-"
+
+
+def initials(owner: str) -> str:
+    """Return the first two letters of an owner's name, "-" for none."""
+    return owner[:2] or "-"
+
+
+def since_sentence(state: SignatureState) -> str:
+    """Return on which releases it died, and that none before did; "" where no release is known."""
+    if state.since is None:
+        return ""
+    share = round(100 * state.died_since / max(1, state.died))
+    text = f"{share}% since {state.since}"
+    if state.died_unknown:
+        return f"{text}, {exact(state.died_unknown)} on an unknown release"
+    if state.suspect and state.before is not None:
+        return f"{text}, none before; 0 of {exact(state.before_runs)} on {state.before}"
+    return text
+
+
+def state_sentence(state: SignatureState) -> str:
+    """Return a state with how long it lasts and who set it."""
+    facts = state.facts
+    if state.word == "muted":
+        text = f"muted until {_moment(facts.until)}" if facts.until is not None else "muted"
+        if facts.factor is not None:
+            text = f"muted until there are {exact(round(facts.at_count * facts.factor))} jobs"
+        return f"{text}, by {facts.by}"
+    if facts.state == "resolved":
+        mended = {NEXT: "in the next release", NOW: "as of " + _moment(facts.at)}.get(
+            facts.release, f"in {facts.release}"
+        )
+        text = f"{facts.by} resolved it {mended} at {_moment(facts.at)}"
+        if state.regressed_at is None:
+            return f"resolved; {text}"
+        on = f" on {state.regressed_on}" if state.regressed_on else ""
+        return f"{state_word(state)} {_moment(state.regressed_at)}{on}; {text}"
+    return state_word(state)
+
+
+def _moment(at: float | None) -> str:
+    return "" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def of_state(state: SignatureState) -> Facts:
+    """Return what there is to show of a state."""
+    facts = state.facts
+    return (
+        Fact("state", state_sentence(state), "bad" if state.needs_attention else "text"),
+        Fact("since", since_sentence(state), "warn" if state.suspect else "text"),
+        Fact("owner", facts.owner, "accent"),
+        Fact("note", f"{facts.note_by}: {facts.note}" if facts.note else ""),
+        Fact("link", facts.link),
+    )
+
+
+def state_body(state: SignatureState) -> dict[str, Any]:
+    """Return a state as JSON."""
+    facts = state.facts
+    return {
+        "state": state.word,
+        "owner": facts.owner or None,
+        "note": facts.note or None,
+        "note_by": facts.note_by or None,
+        "link": facts.link or None,
+        "set_by": facts.by or None,
+        "set_at": _time(facts.at or None),
+        "muted_until": _time(facts.until) if state.word == "muted" else None,
+        "muted_until_count": round(facts.at_count * facts.factor) if state.word == "muted" and facts.factor else None,
+        "resolved_in": facts.release or None if facts.state == "resolved" else None,
+        "regressed_at": _time(state.regressed_at),
+        "regressed_on": state.regressed_on,
+        "since_release": state.since,
+        "suspect": state.suspect,
+        "release_before": state.before,
+        "runs_before": state.before_runs,
+        "died": {"since": state.died_since, "all": state.died, "unknown": state.died_unknown},
+    }
+
+
+def _time(at: float | None) -> datetime | None:
+    return None if at is None else datetime.fromtimestamp(at, UTC)

@@ -1,0 +1,281 @@
+"""Error signatures for operators: `JobQueue.signatures`.
+
+Each change is recorded as an operation, with who made it and why, and can be undone until the same is changed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, get_args
+
+from queue_core.client.operations import Guarded, Operations, this_author
+from queue_core.client.tasks import Duration
+from queue_core.errors import InvalidArgument, QueueCoreError, SignatureNotFound
+from queue_core.model.filters import Filter, Term
+from queue_core.model.operation import Author, OperationRequest
+from queue_core.model.report import SignatureInfo
+from queue_core.model.triage.signatures import (
+    NEXT,
+    NOW,
+    UNTOUCHED,
+    ReleaseOrder,
+    SignatureCounts,
+    SignatureDeaths,
+    SignatureFacts,
+    SignatureState,
+    SignatureVerb,
+    changed,
+    check_link,
+    check_mended,
+    check_note,
+    check_owner,
+    judge,
+    undone,
+)
+from queue_core.model.validation import check_seconds
+from queue_core.ports.inspector import Inspector
+from queue_core.ports.operations import OperationStore
+
+
+def duration(seconds: float) -> str:
+    """Return 4h, 90m or 30s."""
+    for unit, letter in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= unit and seconds % unit == 0:
+            return f"{seconds / unit:g}{letter}"
+    return f"{seconds:g}s"
+
+
+WINDOW = 900.0
+"""Seconds for which a signature is new, or back, unless a caller has another window."""
+TRIES = 10
+"""Tries of a change that others overtake."""
+VERBS = frozenset(get_args(SignatureVerb))
+"""The verbs on signatures, which `undo` takes back."""
+
+
+async def states_of(
+    inspector: Inspector, groups: Sequence[SignatureInfo], window: float = WINDOW
+) -> dict[str, SignatureState]:
+    """Return the states of groups of dead jobs, by signature; new and regressed ones are so for `window` seconds."""
+    if not groups:
+        return {}
+    names = [group.signature for group in groups]
+    (now, facts), deaths, runs, found = await asyncio.gather(
+        inspector.signature_facts(names), inspector.signature_deaths(names), inspector.type_runs(), inspector.releases()
+    )
+    order = ReleaseOrder({one.number: (one.name, one.place, one.first_seen.timestamp()) for one in found})
+    died: dict[str, list[SignatureDeaths]] = {}
+    for one in deaths:
+        died.setdefault(one.signature, []).append(one)
+    return {
+        name: judge(_seen(group), facts.get(name, UNTOUCHED), died.get(name, ()), runs, order, now, window)
+        for name, group in zip(names, groups, strict=True)
+    }
+
+
+class Signatures(Guarded):
+    """Read and set the states of error signatures, their owners, notes and links.
+
+    Every method raises `StoreUnavailable` when the store is unreachable.
+    """
+
+    def __init__(self, inspector: Inspector, store: OperationStore, operations: Operations) -> None:
+        self._inspector = inspector
+        self._store = store
+        self._operations = operations
+
+    # -- reads
+
+    async def states(self, groups: Sequence[SignatureInfo], window: float = WINDOW) -> dict[str, SignatureState]:
+        """Return the states of groups of dead jobs, by signature; new and regressed ones are so for the window."""
+        return await states_of(self._inspector, groups, window)
+
+    async def get(self, signature: str, window: float = WINDOW) -> tuple[SignatureInfo, SignatureState]:
+        """Return a group of dead jobs, by its signature or a beginning of it that no other has, and its state.
+
+        Raises:
+            SignatureNotFound: no dead job has this signature.
+        """
+        if not isinstance(signature, str) or not signature:
+            raise InvalidArgument(f"a signature is a text, not {signature!r}")
+        where = Filter((Term("signature", "=", signature),))
+        groups = await self._inspector.signatures(where, window, 8, 3)
+        found = [one for one in groups if one.signature == signature] or groups
+        if len(found) != 1 or not found[0].signature.startswith(signature):
+            raise SignatureNotFound(signature)
+        return found[0], (await self.states(found, window))[found[0].signature]
+
+    # -- changes
+
+    async def mute(
+        self,
+        signature: str,
+        *,
+        for_: Duration | None = None,
+        until: datetime | None = None,
+        until_growth: float | None = None,
+        off: bool = False,
+        why: str = "",
+        author: Author | None = None,
+    ) -> int:
+        """Mute a signature for a time, until a time, or until its dead jobs have grown so many times; or end that.
+
+        Return the number of the operation. Its jobs stay counted and can be retried.
+
+        Raises:
+            InvalidArgument: no such time, or a growth of 1 and less.
+            SignatureNotFound: no dead job has this signature.
+        """
+        if off:
+            return await self._set(
+                signature, "mute", "off", why, author, lambda group, now: {"state": "", "until": None}
+            )
+        if [for_, until, until_growth].count(None) != 2:
+            raise InvalidArgument("a mute is for a time, until a time, or until a growth: give one of them")
+        if until_growth is not None and not until_growth > 1:
+            raise InvalidArgument(f"a mute ends when there are so many times as many dead jobs, not {until_growth}")
+        seconds = None if for_ is None else check_seconds(for_, "the time of a mute")
+
+        def muted(group: SignatureInfo, now: float) -> Mapping[str, Any]:
+            ends = until.timestamp() if until is not None else None if seconds is None else now + seconds
+            return {"state": "muted", "until": ends, "factor": until_growth, "at_count": group.count, "release": ""}
+
+        growth = None if until_growth is None else f"until there are {until_growth:g} times as many"
+        words = growth or (f"for {duration(seconds)}" if seconds is not None else f"until {until:%Y-%m-%d %H:%M}")
+        return await self._set(signature, "mute", words, why, author, muted)
+
+    async def resolve(
+        self, signature: str, *, in_: str = NOW, off: bool = False, why: str = "", author: Author | None = None
+    ) -> int:
+        """Mark a signature as resolved in a release, in the "next" one, or "now"; or take that back.
+
+        Return the number of the operation. A death on that release or an earlier one does not bring it back.
+
+        Raises:
+            InvalidArgument: no name of a release.
+            SignatureNotFound: no dead job has this signature.
+        """
+        if off:
+            return await self._set(signature, "resolve", "off", why, author, lambda group, now: {"state": ""})
+        release = check_mended(in_)
+        given = {"state": "resolved", "release": release, "until": None, "factor": None}
+        words = {NEXT: "in the next release", NOW: "now"}.get(release, f"in {release}")
+        return await self._set(signature, "resolve", words, why, author, lambda group, now: given)
+
+    async def own(
+        self,
+        signature: str,
+        owner: str | None = None,
+        *,
+        off: bool = False,
+        why: str = "",
+        author: Author | None = None,
+    ) -> int:
+        """Give a signature to its author, or to another owner; or let it have none. Return the operation's number.
+
+        Raises:
+            InvalidArgument: no name.
+            SignatureNotFound: no dead job has this signature.
+        """
+        name = "" if off else check_owner((author or this_author()).user if owner is None else owner)
+        if not off and not name:
+            raise InvalidArgument("an owner has a name")
+        return await self._set(signature, "own", name or "off", why, author, lambda group, now: {"owner": name})
+
+    async def note(
+        self,
+        signature: str,
+        text: str | None = None,
+        *,
+        link: str | None = None,
+        off: bool = False,
+        why: str = "",
+        author: Author | None = None,
+    ) -> int:
+        """Write a note on a signature, a link, or both; or remove both. Return the operation's number.
+
+        Raises:
+            InvalidArgument: no text, too long, or more than a line.
+            SignatureNotFound: no dead job has this signature.
+        """
+        given: dict[str, Any] = {"note": "", "note_by": "", "link": ""} if off else {}
+        if text is not None and not off:
+            given |= {"note": check_note(text), "note_by": (author or this_author()).user}
+        if link is not None and not off:
+            given["link"] = check_link(link)
+        if not given or not (off or any(given.get(name) for name in ("note", "link"))):
+            raise InvalidArgument("a note has a text")
+        words = given.get("note") or given.get("link") or "off"
+        return await self._set(signature, "note", words, why, author, lambda group, now: given)
+
+    async def undo(self, number: int, *, author: Author | None = None) -> int | None:
+        """Undo a change of a signature; None: it is no such operation, or the same was changed since.
+
+        Raises:
+            OperationNotFound: there is no such operation.
+        """
+        self._check("op undo")
+        request = (await self._operations.get(number)).request
+        if request.verb not in VERBS or not request.signatures:
+            return None
+        (signature,) = request.signatures
+        _, facts = await self._inspector.signature_facts([signature])
+        if undone(facts.get(signature, UNTOUCHED), number, 0) is None:
+            return None
+        back = replace(request, author=author or this_author(), why=f"undoes #{number}")
+        return await self._record(signature, back, lambda facts, now, by: undone(facts, number, by))
+
+    async def _set(
+        self,
+        signature: str,
+        verb: SignatureVerb,
+        words: str,
+        why: str,
+        author: Author | None,
+        given: Callable[[SignatureInfo, float], Mapping[str, Any]],
+    ) -> int:
+        """Record and make a change. An owner or a note makes what is new or back known."""
+        self._check(f"dlq {verb}")
+        group, state = await self.get(signature)
+        who = author or this_author()
+        request = OperationRequest(verb, f"{words}: {group.title}", who, why, signatures=(group.signature,))
+
+        def after(facts: SignatureFacts, now: float, by: int) -> SignatureFacts:
+            fields = dict(given(group, now))
+            if "state" not in fields and state.word not in ("muted", "resolved"):
+                fields["state"] = ""
+            if "state" in fields:
+                fields |= {"at": now, "by": who.user}
+            return changed(facts, by, **fields)
+
+        return await self._record(group.signature, request, after)
+
+    async def _record(
+        self,
+        signature: str,
+        request: OperationRequest,
+        after: Callable[[SignatureFacts, float, int], SignatureFacts | None],
+    ) -> int:
+        numbers: list[int] = []
+
+        async def act() -> None:
+            for _ in range(TRIES):
+                now, found = await self._inspector.signature_facts([signature])
+                facts = found.get(signature, UNTOUCHED)
+                wanted = after(facts, now, numbers[0])
+                if wanted is None:
+                    break
+                if await self._store.set_facts(signature, facts, wanted):
+                    return
+            raise QueueCoreError(f"signature {signature} was changed by others meanwhile")
+
+        await self._operations.record(request, act, on_record=numbers.append)
+        return numbers[0]
+
+
+def _seen(group: SignatureInfo) -> SignatureCounts:
+    types = tuple(name for name, _ in group.types)
+    return SignatureCounts(group.signature, group.first_seen.timestamp(), group.count, types)

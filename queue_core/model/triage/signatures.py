@@ -1,0 +1,340 @@
+"""The state of an error signature: what operators have stored of it, and what its deaths make of that.
+
+The store keeps what was set, with its last changes. What time and deaths decide, a reader decides: so a
+signature that was resolved and comes back is seen without a leader, and settles read nothing of all this.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal, NamedTuple
+
+from queue_core.errors import InvalidArgument
+from queue_core.model.text import safe
+from queue_core.model.triage.release import UNKNOWN, parse_release
+
+SignatureWord = Literal["new", "regressed", "known", "resolved", "muted"]
+"""new: its first death is within the window. known: nothing else. muted: until a time, or until it has grown so often.
+resolved: its cause is mended in a release. regressed: it died on a later one all the same."""
+
+WORDS: tuple[SignatureWord, ...] = ("new", "regressed", "known", "resolved", "muted")
+"""In the order of lists."""
+SignatureVerb = Literal["mute", "resolve", "own", "note"]
+"""The verbs of operations on a signature."""
+
+NEXT, NOW = "next", "now"
+"""Resolved in any release that is first seen later, and as of the moment."""
+LONGEST_OWNER = 64
+LONGEST_NOTE = 500
+LONGEST_LINK = 500
+"""Characters."""
+CHANGES = 10
+"""The last changes of a signature that are kept, to undo them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureFacts:
+    """What operators have set of a signature. Times are seconds since the epoch by the store's clock."""
+
+    state: Literal["", "muted", "resolved"] = ""
+    # when the state was set, or the signature was taken note of, and by whom
+    at: float = 0.0
+    by: str = ""
+    # of a mute: the time it ends, or how often the number of dead jobs then has to be there
+    until: float | None = None
+    factor: float | None = None
+    at_count: int = 0
+    # of what is resolved: the release that mends it, or NEXT or NOW
+    release: str = ""
+    owner: str = ""
+    note: str = ""
+    note_by: str = ""
+    link: str = ""
+    # the last changes, the newest last: number of the operation, and the fields before and after
+    changes: tuple[tuple[int, dict[str, Any], dict[str, Any]], ...] = ()
+
+    @property
+    def changed_by(self) -> int:
+        """The number of the operation that changed it last; 0: none has."""
+        return self.changes[-1][0] if self.changes else 0
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The fields but for the changes."""
+        return {name: value for name, value in asdict(self).items() if name != "changes"}
+
+
+UNTOUCHED = SignatureFacts()
+_NAMES = frozenset(one.name for one in fields(SignatureFacts)) - {"changes"}
+
+
+def facts_text(facts: SignatureFacts) -> str:
+    """Return the facts as a store keeps them."""
+    changed = {name: value for name, value in facts.values.items() if value != getattr(UNTOUCHED, name)}
+    return json.dumps({**changed, "changes": facts.changes}, sort_keys=True)
+
+
+def facts_of(text: str | None) -> SignatureFacts:
+    """Return stored facts; those of a later version that are not known here are left out."""
+    try:
+        found = json.loads(text or "{}")
+        changes = tuple((int(n), dict(before), dict(after)) for n, before, after in found.pop("changes", ()))
+        return SignatureFacts(**{name: found[name] for name in found if name in _NAMES}, changes=changes)
+    except (ValueError, TypeError, AttributeError):
+        return UNTOUCHED
+
+
+def changed(facts: SignatureFacts, number: int, **given: Any) -> SignatureFacts:
+    """Return facts with other fields, as an operation with this number sets them."""
+    before = {name: getattr(facts, name) for name in given if getattr(facts, name) != given[name]}
+    after = {name: given[name] for name in before}
+    changes = (*facts.changes, (number, before, after))[-CHANGES:]
+    return replace(facts, **given, changes=changes)
+
+
+def undone(facts: SignatureFacts, number: int, by: int) -> SignatureFacts | None:
+    """Return the facts as they were before an operation, undone by another; None: they were changed since."""
+    for found, before, after in facts.changes:
+        if found == number:
+            if any(getattr(facts, name) != value for name, value in after.items()):
+                return None
+            return changed(facts, by, **before)
+    return None
+
+
+class StoredFacts(NamedTuple):
+    """What a store has of signatures, by signature, and its clock."""
+
+    # seconds since the epoch
+    now: float
+    facts: Mapping[str, SignatureFacts]
+
+
+class SignatureDeaths(NamedTuple):
+    """The deaths of a signature on one release, since the store knows releases; of retried jobs, too."""
+
+    signature: str
+    # its number; 0: unknown
+    release: int
+    died: int
+    # seconds since the epoch
+    first_at: float
+    last_at: float
+    # the latest begin of an attempt that died; 0: unknown
+    last_started: float
+
+
+class TypeRuns(NamedTuple):
+    """What became of the jobs of a type on one release."""
+
+    type: str
+    release: int
+    completed: int
+    dead: int
+    # seconds since the epoch at which the last one completed; 0: none has
+    last_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseOrder:
+    """The releases of a store by number, for what compares them."""
+
+    # number -> name, place, seconds since the epoch at which it was first seen
+    known: Mapping[int, tuple[str, int, float]] = field(default_factory=dict)
+
+    def name(self, number: int) -> str | None:
+        """Return the name of a release; None: it is unknown."""
+        return self.known[number][0] if number in self.known else None
+
+    def place(self, number: int) -> int | None:
+        """Return the place of a release; None: it is unknown."""
+        return self.known[number][1] if number in self.known else None
+
+    def number(self, name: str) -> int:
+        """Return the number of a release; 0: it is unknown."""
+        return next((number for number, (other, *_) in self.known.items() if other == name), UNKNOWN)
+
+
+def came_back(facts: SignatureFacts, deaths: Sequence[SignatureDeaths], order: ReleaseOrder) -> float | None:
+    """Return when a resolved signature came back, in seconds since the epoch; None: it did not.
+
+    A death on a release up to the one that mends it is no return, however late; one on an unknown release is, when its
+    attempt began after the signature was resolved.
+    """
+    found = [
+        one.first_at if one.first_at > facts.at else one.last_at
+        for one in deaths
+        if one.last_at > facts.at and _later(facts, one, order)
+    ]
+    return min(found, default=None)
+
+
+def _later(facts: SignatureFacts, one: SignatureDeaths, order: ReleaseOrder) -> bool:
+    place = order.place(one.release)
+    if facts.release == NEXT and place is not None:
+        return order.known[one.release][2] > facts.at
+    mended = order.place(order.number(facts.release)) if facts.release not in (NEXT, NOW) else None
+    if place is None or mended is None:
+        return one.last_started > facts.at
+    return place > mended
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureState:
+    """A signature as it is shown: its state, whose it is, and since which release it appears."""
+
+    signature: str
+    word: SignatureWord = "known"
+    facts: SignatureFacts = UNTOUCHED
+    # when it came back, in seconds since the epoch; None: it did not
+    regressed_at: float | None = None
+    # the first release on which it died, and whether none before did although its type ran there; None: unknown
+    since: str | None = None
+    suspect: bool = False
+    # the release on which it came back
+    regressed_on: str | None = None
+    # deaths on `since` and later ones, on all known releases, and on unknown ones
+    died_since: int = 0
+    died: int = 0
+    died_unknown: int = 0
+    # the release before `since` on which its type ran last, and how many of its jobs ended there
+    before: str | None = None
+    before_runs: int = 0
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether it is new or came back."""
+        return self.word in ("new", "regressed")
+
+
+class SignatureCounts(NamedTuple):
+    """What a judgement needs to know of a signature beside what was set."""
+
+    signature: str
+    # seconds since the epoch
+    first_seen: float
+    # dead jobs
+    dead: int
+    types: tuple[str, ...]
+
+
+def judge(
+    seen: SignatureCounts,
+    facts: SignatureFacts,
+    deaths: Sequence[SignatureDeaths],
+    runs: Sequence[TypeRuns],
+    order: ReleaseOrder,
+    now: float,
+    window: float,
+) -> SignatureState:
+    """Return the state of a signature; new and regressed ones are so for the window, in seconds."""
+    state = _since(SignatureState(seen.signature, facts=facts), seen, deaths, runs, order)
+    if facts.state == "resolved":
+        back = came_back(facts, deaths, order)
+        if back is None:
+            return replace(state, word="resolved")
+        later = [one for one in deaths if one.last_at > facts.at and _later(facts, one, order)]
+        first = min(later, key=lambda one: one.first_at if one.first_at > facts.at else one.last_at)
+        word: SignatureWord = "regressed" if now - back < window else "known"
+        return replace(state, word=word, regressed_at=back, regressed_on=order.name(first.release))
+    if facts.state == "muted" and not mute_over(facts, seen.dead, now):
+        return replace(state, word="muted")
+    touched = facts.at >= seen.first_seen
+    return replace(state, word="new" if now - seen.first_seen < window and not touched else "known")
+
+
+def mute_over(facts: SignatureFacts, count: int, now: float) -> bool:
+    """Return whether a mute has ended: by its time, or because the signature grew."""
+    return (facts.until is not None and now >= facts.until) or grown_out(facts, count)
+
+
+def grown_out(facts: SignatureFacts, count: int) -> bool:
+    """Return whether a mute has ended by growth."""
+    return facts.factor is not None and count >= max(1, facts.at_count) * facts.factor
+
+
+def _since(
+    state: SignatureState,
+    seen: SignatureCounts,
+    deaths: Sequence[SignatureDeaths],
+    runs: Sequence[TypeRuns],
+    order: ReleaseOrder,
+) -> SignatureState:
+    known = [(place, one) for one in deaths if one.died and (place := order.place(one.release)) is not None]
+    unknown = sum(one.died for one in deaths if order.place(one.release) is None)
+    if not known:
+        return replace(state, died_unknown=unknown)
+    first, one = min(known, key=lambda pair: pair[0])
+    earlier = [
+        (place, run)
+        for run in runs
+        if run.type in seen.types and (place := order.place(run.release)) is not None and place < first
+    ]
+    before, ran = (None, 0)
+    if earlier:
+        last, at = max(earlier, key=lambda pair: pair[0])
+        before = order.name(at.release)
+        ran = sum(run.completed + run.dead for place, run in earlier if place == last)
+    died = sum(one.died for _, one in known)
+    return replace(
+        state,
+        since=order.name(one.release),
+        suspect=bool(ran) and not unknown,
+        died_since=died,
+        died=died + unknown,
+        died_unknown=unknown,
+        before=before,
+        before_runs=ran,
+    )
+
+
+def check_owner(owner: object) -> str:
+    """Return the name of who takes a signature, a person or a team.
+
+    Raises:
+        InvalidArgument: no text, too long, or with characters that cannot be printed.
+    """
+    return _text(owner, "an owner", LONGEST_OWNER)
+
+
+def check_note(note: object) -> str:
+    """Return a note, one line.
+
+    Raises:
+        InvalidArgument: no text, too long, or with characters that cannot be printed.
+    """
+    return _text(note, "a note", LONGEST_NOTE)
+
+
+def check_link(link: object) -> str:
+    """Return a link or a runbook, one line.
+
+    Raises:
+        InvalidArgument: no text, too long, or with characters that cannot be printed.
+    """
+    return _text(link, "a link", LONGEST_LINK)
+
+
+def _text(value: object, what: str, limit: int) -> str:
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{what} is a text, not {value!r}")
+    text = value.strip()
+    if len(text) > limit:
+        raise InvalidArgument(f"{what} has {len(text)} characters; the limit is {limit}")
+    if text and (not text.isprintable() or safe(text) != text):
+        raise InvalidArgument(f"{what} cannot hold line ends, control characters or unseen ones: {safe(text, 80)}")
+    return text
+
+
+def check_mended(release: object) -> str:
+    """Return in what a signature is resolved: a release, "next" or "now".
+
+    Raises:
+        InvalidArgument: no name of a release.
+    """
+    try:
+        return parse_release(release)
+    except ValueError as error:
+        raise InvalidArgument(str(error)) from None

@@ -1,0 +1,40 @@
+-- name: facts
+-- What operators have set of some signatures, or of all, and the clock.
+SELECT extract(epoch FROM now())::float8, s.signature, s.facts
+  FROM (SELECT 1) one LEFT JOIN {schema}.signature_states s
+    ON %(signatures)s::text[] IS NULL OR s.signature = ANY (%(signatures)s::text[])
+
+-- name: add_facts
+-- Write what is set of a signature of which nothing was.
+INSERT INTO {schema}.signature_states (signature, changed_by, facts) VALUES (%(signature)s, %(by)s, %(after)s)
+    ON CONFLICT (signature) DO NOTHING
+RETURNING signature
+
+-- name: change_facts
+-- Write what is set of a signature, if it is as it was read.
+UPDATE {schema}.signature_states SET facts = %(after)s, changed_by = %(by)s
+ WHERE signature = %(signature)s AND changed_by = %(before)s
+RETURNING signature
+
+-- name: deaths
+-- The deaths of some signatures by release: what is folded and what is not yet.
+SELECT signature, release, sum(n)::bigint, extract(epoch FROM min(first_at))::float8, extract(epoch FROM max(last_at))::float8,
+       coalesce(extract(epoch FROM max(last_started)), 0)::float8
+  FROM (SELECT signature, release, n, first_at, last_at, last_started FROM {schema}.signature_releases
+         WHERE signature = ANY (%(signatures)s::text[])
+        UNION ALL
+        SELECT signature, release, n, at, at, started_at FROM {schema}.tally_deltas
+         WHERE signature <> '' AND signature = ANY (%(signatures)s::text[])) d
+ GROUP BY 1, 2
+ ORDER BY 1, 2
+
+-- name: runs
+-- What became of the jobs of each type by release: what is folded and what is not yet.
+SELECT type, release, sum(completed)::bigint, sum(dead)::bigint, coalesce(extract(epoch FROM max(last_at)), 0)::float8
+  FROM (SELECT type, release, completed, dead, last_at FROM {schema}.type_releases
+        UNION ALL
+        SELECT type, release, CASE WHEN outcome = 'completed' THEN n ELSE 0 END, CASE WHEN outcome = 'dead' THEN n ELSE 0 END,
+               CASE WHEN outcome = 'completed' THEN at END
+          FROM {schema}.tally_deltas WHERE outcome IN ('completed', 'dead')) r
+ GROUP BY 1, 2
+ ORDER BY 1, 2

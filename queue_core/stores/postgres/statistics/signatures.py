@@ -1,0 +1,48 @@
+"""What operators have set of signatures, and the deaths and runs by release that their states follow from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from queue_core.model.triage.signatures import (
+    SignatureDeaths,
+    SignatureFacts,
+    StoredFacts,
+    TypeRuns,
+    facts_of,
+    facts_text,
+)
+from queue_core.stores.postgres.dialect import text_array
+from queue_core.stores.postgres.session.pool import ConnectionPool
+from queue_core.stores.postgres.session.runner import Plan
+
+
+async def read_facts(pool: ConnectionPool, signatures: Sequence[str] | None) -> StoredFacts:
+    """Return what is set of these signatures, or of all."""
+    named = None if signatures is None else text_array(signatures)
+    rows = await pool.rows("signatures/facts", {"signatures": named})
+    return StoredFacts(rows[0][0], {signature: facts_of(text) for _, signature, text in rows if signature is not None})
+
+
+async def read_deaths(pool: ConnectionPool, signatures: Sequence[str]) -> list[SignatureDeaths]:
+    """Return the deaths of these signatures by release."""
+    if not signatures:
+        return []
+    rows = await pool.rows("signatures/deaths", {"signatures": text_array(signatures)})
+    return [SignatureDeaths(*row) for row in rows]
+
+
+async def read_runs(pool: ConnectionPool) -> list[TypeRuns]:
+    """Return what became of the jobs of each type by release."""
+    return [TypeRuns(*row) for row in await pool.rows("signatures/runs")]
+
+
+def set_facts(signature: str, before: SignatureFacts, after: SignatureFacts) -> Plan[bool]:
+    """Write what is set of a signature, if it is as `before`."""
+    given: dict[str, Any] = {"signature": signature, "after": facts_text(after), "by": after.changed_by}
+    if not before.changed_by:
+        rows = yield "signatures/add_facts", given
+    else:
+        rows = yield "signatures/change_facts", {**given, "before": before.changed_by}
+    return bool(rows)

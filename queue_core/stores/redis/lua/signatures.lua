@@ -1,0 +1,10 @@
+-- name: set_facts
+-- Write what operators have set of a signature, if it is as it was read.
+-- KEYS: 1 signature_states
+-- ARGV: 1 signature, 2 the operation that changed it last when it was read (or 0), 3 what it is from now on
+-- Returns 1, or 0 where another operation has changed it. An entry: the operation that changed it last, the JSON.
+if (string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '0', '^%d+') or '0') ~= ARGV[2] then
+  return 0
+end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1

@@ -1,0 +1,83 @@
+"""What operators have set of signatures, and the deaths and runs by release that their states follow from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from queue_core.model.triage.signatures import (
+    SignatureDeaths,
+    SignatureFacts,
+    StoredFacts,
+    TypeRuns,
+    facts_of,
+    facts_text,
+)
+from queue_core.stores.redis.session import RedisLink, chunks, microseconds
+
+TOGETHER = 200
+"""Signatures of one command."""
+
+
+async def read_facts(link: RedisLink, signatures: Sequence[str] | None) -> StoredFacts:
+    """Return what is set of these signatures, or of all."""
+    commands = link.batch()
+    commands.time()
+    parts = [] if signatures is None else list(chunks(signatures, TOGETHER))
+    if signatures is None:
+        commands.hgetall(link.keys.signature_states)
+    for part in parts:
+        commands.hmget(link.keys.signature_states, list(part))
+    time, *found = await link.send(commands)
+    texts = dict(found[0]) if signatures is None else {}
+    for part, some in zip(parts, found if parts else (), strict=True):
+        texts |= {signature: text for signature, text in zip(part, some, strict=True) if text is not None}
+    facts = {signature: facts_of(text.partition(" ")[2]) for signature, text in texts.items()}
+    return StoredFacts(microseconds(time) / 1e6, facts)
+
+
+async def read_deaths(link: RedisLink, signatures: Sequence[str]) -> list[SignatureDeaths]:
+    """Return the deaths of these signatures by release, over all queues."""
+    names, _ = await link.queues_and_time()
+    places = [(name, part) for name in names for part in chunks(signatures, TOGETHER)]
+    commands = link.batch()
+    for name, part in places:
+        commands.hmget(link.keys.of(name, "signature_releases"), list(part))
+    sums: dict[tuple[str, int], list[int]] = {}
+    for (_, part), texts in zip(places, await link.send(commands) if places else (), strict=True):
+        for signature, text in zip(part, texts, strict=True):
+            for release, died, first, last, started_at in _entries(text, 5):
+                sum_ = sums.setdefault((signature, release), [0, first, last, started_at])
+                sum_[:] = sum_[0] + died, min(sum_[1], first), max(sum_[2], last), max(sum_[3], started_at)
+    return [
+        SignatureDeaths(*key, died, first / 1e6, last / 1e6, started_at / 1e6)
+        for key, (died, first, last, started_at) in sorted(sums.items())
+    ]
+
+
+async def read_runs(link: RedisLink) -> list[TypeRuns]:
+    """Return what became of the jobs of each type by release, over all queues."""
+    names, _ = await link.queues_and_time()
+    commands = link.batch()
+    for name in names:
+        commands.hgetall(link.keys.of(name, "type_releases"))
+    sums: defaultdict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for found in await link.send(commands) if names else ():
+        for type_, text in found.items():
+            for release, completed, dead, last in _entries(text, 4):
+                sum_ = sums[type_, release]
+                sum_[:] = sum_[0] + completed, sum_[1] + dead, max(sum_[2], last)
+    return [TypeRuns(*key, completed, dead, last / 1e6) for key, (completed, dead, last) in sorted(sums.items())]
+
+
+def _entries(text: str | None, width: int) -> Iterator[list[int]]:
+    for entry in (text or "").split():
+        parts = entry.split(":")
+        if len(parts) == width and all(part.isdecimal() for part in parts):
+            yield [int(part) for part in parts]
+
+
+async def set_facts(link: RedisLink, signature: str, before: SignatureFacts, after: SignatureFacts) -> bool:
+    """Write what is set of a signature, if it is as `before`."""
+    args = [signature, before.changed_by, f"{after.changed_by} {facts_text(after)}"]
+    return bool(await link.run("set_facts", [link.keys.signature_states], args))

@@ -1,0 +1,59 @@
+"""States, owners and notes of error signatures on the command line."""
+
+from __future__ import annotations
+
+import getpass
+
+from tests.cli.conftest import Shop
+from tests.conformance.making import failure
+from tests.conformance.world import World
+
+SIGNATURE = "aaaaaaaaaaaa"
+
+
+async def scene(world: World) -> None:
+    for release, end in (("r123", "completed"), ("r124", "dead")):
+        number = await world.store.register_release(release)
+        claim = await world.claim_job(await world.insert(), release=number)
+        await world.settle(claim, end, **({"failure": failure(signature=SIGNATURE)} if end == "dead" else {}))
+
+
+def test_from_new_to_resolved_and_back(shop: Shop) -> None:
+    shop.play(scene)
+    (group,) = shop("dlq", "groups", "--json").body["groups"]
+    assert (group["state"], group["since_release"], group["suspect"], group["runs_before"]) == ("new", "r124", True, 1)
+    assert (group["owner"], group["note"]) == (None, None)
+    taken = shop("dlq", "own", "aaaa", "--why", "on call", "--json").body
+    assert (taken["state"], taken["owner"], taken["operation"]) == ("known", getpass.getuser(), 1)
+    noted = shop("dlq", "note", SIGNATURE, "mx-7 throttles us", "--link", "https://example.org/1")
+    assert (noted.code, noted.err) == (0, "")
+    assert noted.out.startswith(f"#2 {SIGNATURE} ")
+    assert shop("dlq", "mute", SIGNATURE, "--until-growth", "10", "--json").body["muted_until_count"] == 10
+    assert shop("dlq", "mute", SIGNATURE, "--off", "--json").body["state"] == "known"
+    assert shop("dlq", "resolve", SIGNATURE, "--in", "r125", "--json").body["resolved_in"] == "r125"
+    text = shop("dlq", "groups").out
+    for word in ("resolved", "r124!", getpass.getuser()[:20]):
+        assert word in text
+    shown = shop("dlq", "show", SIGNATURE).out
+    for words in ("100% since r124, none before; 0 of 1 on r123", "mx-7 throttles us", "https://example.org/1"):
+        assert words in shown
+    listed = shop("op", "list", "--json").body["operations"]
+    assert [one["verb"] for one in listed] == ["resolve", "mute", "mute", "note", "own"]
+    assert listed[-1]["why"] == "on call"
+    assert shop("op", "undo", "5").code == 0
+    assert shop("dlq", "show", SIGNATURE, "--json").body["group"]["state"] == "known"
+    assert shop("op", "undo", "5").code != 0
+
+
+def test_refusals(file_shop: Shop) -> None:
+    shop = file_shop
+    shop.play(scene)
+    assert shop("dlq", "own", SIGNATURE, "--read-only").code == 5
+    assert shop("dlq", "own", "bbbb").code == 4
+    assert shop("dlq", "mute", SIGNATURE).code == 2
+    assert shop("dlq", "mute", SIGNATURE, "--for", "4h", "--off").code == 2
+    assert shop("dlq", "resolve", SIGNATURE, "--in", "r\x1b[31m").code == 2
+    assert shop("dlq", "note", SIGNATURE).code == 2
+    assert shop("dlq", "note", SIGNATURE, "two\nlines").code == 2
+    assert shop("dlq", "own", SIGNATURE, "--dry-run", "--read-only").code == 0
+    assert shop("op", "list", "--json").body["operations"] == []

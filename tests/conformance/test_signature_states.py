@@ -1,0 +1,281 @@
+"""States of error signatures: new, known, muted, resolved and regressed, and who decides when they change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from queue_core.client.effects import Effects
+from queue_core.client.operations import Operations
+from queue_core.client.signatures import Signatures
+from queue_core.errors import InvalidArgument, QueueCoreError, ReadOnly, SignatureNotFound
+from queue_core.model.filters import parse
+from queue_core.model.operation import Author
+from queue_core.model.triage.signatures import UNTOUCHED, SignatureState
+from tests.conformance.making import failure
+from tests.conformance.world import World
+
+ANA = Author("ana", "vm")
+SIGNATURE = failure().signature
+
+
+def signatures_of(world: World) -> Signatures:
+    effects = Effects(None, None)  # type: ignore[arg-type]
+    return Signatures(world.inspector, world.operations, Operations(world.operations, effects))
+
+
+async def die(world: World, release: str | None = None, **given: Any) -> str:
+    job_id = await world.insert(**given)
+    number = 0 if release is None else await world.store.register_release(release)
+    await world.settle(await world.claim_job(job_id, release=number), "dead")
+    return job_id
+
+
+async def complete(world: World, release: str) -> None:
+    job_id = await world.insert()
+    await world.settle(await world.claim_job(job_id, release=await world.store.register_release(release)), "completed")
+
+
+async def state(world: World, window: float = 900.0) -> SignatureState:
+    return (await signatures_of(world).get(SIGNATURE, window))[1]
+
+
+async def word(world: World, window: float = 900.0) -> str:
+    return (await state(world, window)).word
+
+
+@pytest.mark.parametrize("folded", [False, True], ids=["", "folded"])
+async def test_since_which_release(world: World, folded: bool) -> None:
+    await complete(world, "r123")
+    await complete(world, "r123")
+    await die(world, "r124")
+    await die(world, "r125")
+    if folded:
+        await world.upkeep()
+        await die(world, "r125")
+    found = await state(world)
+    assert (found.word, found.since, found.suspect) == ("new", "r124", True)
+    assert (found.before, found.before_runs, found.died_unknown) == ("r123", 2, 0)
+    assert found.died == found.died_since == (3 if folded else 2)
+
+
+async def test_runs_of_types_by_release(world: World) -> None:
+    await complete(world, "r123")
+    await die(world, "r124")
+    numbers = {one.name: one.number for one in await world.inspector.releases()}
+    for _ in range(2):
+        runs = {one.release: (one.type, one.completed, one.dead) for one in await world.inspector.type_runs()}
+        assert runs == {numbers["r123"]: ("task", 1, 0), numbers["r124"]: ("task", 0, 1)}
+        await world.upkeep()
+    (ran,) = [one for one in await world.inspector.type_runs() if one.completed]
+    job = (await world.inspector.jobs(parse("status:completed"), 1)).jobs[0]
+    assert job.completed_at is not None
+    assert ran.last_at == pytest.approx(job.completed_at.timestamp(), abs=0.001)
+
+
+async def test_an_unknown_release_makes_no_suspect(world: World) -> None:
+    await complete(world, "r123")
+    await die(world)
+    await die(world, "r124")
+    found = await state(world)
+    assert (found.since, found.suspect, found.died_unknown) == ("r124", False, 1)
+
+
+async def test_new_for_the_window_or_until_taken_note_of(world: World) -> None:
+    await die(world)
+    assert await word(world) == "new"
+    await world.advance(1000)
+    assert await word(world) == "known"
+    assert await word(world, 3600.0) == "new"
+    await signatures_of(world).own(SIGNATURE, author=ANA)
+    found = await state(world, 3600.0)
+    assert (found.word, found.facts.owner) == ("known", "ana")
+
+
+async def test_muted_for_a_time(world: World) -> None:
+    await die(world)
+    await signatures_of(world).mute(SIGNATURE, for_="4h", author=ANA)
+    found = await state(world)
+    assert (found.word, found.facts.by) == ("muted", "ana")
+    await die(world)
+    assert await word(world) == "muted"
+    await world.advance(4 * 3600 + 1)
+    assert await word(world) == "known"
+
+
+async def test_muted_until_it_grows(world: World) -> None:
+    await die(world)
+    await signatures_of(world).mute(SIGNATURE, until_growth=3)
+    await die(world)
+    assert await word(world) == "muted"
+    await die(world)
+    assert await word(world) == "known"
+    await signatures_of(world).mute(SIGNATURE, until_growth=2)
+    assert await word(world) == "muted"
+    await signatures_of(world).mute(SIGNATURE, off=True)
+    assert await word(world) == "known"
+
+
+async def test_only_a_newer_release_brings_it_back(world: World) -> None:
+    await die(world, "r124")
+    await die(world, "r125")
+    await world.advance(1000)
+    await signatures_of(world).resolve(SIGNATURE, in_="r125", author=ANA)
+    assert await word(world) == "resolved"
+    # Older and equal ones, a hotfix of an older line among them, and what began under an unknown one before.
+    await die(world, "r125")
+    await die(world, "r123")
+    await die(world, "r124")
+    assert await word(world) == "resolved"
+    await die(world, "r126")
+    found = await state(world)
+    assert (found.word, found.regressed_on, found.facts.by) == ("regressed", "r126", "ana")
+    await world.upkeep()
+    assert await word(world) == "regressed"
+    await world.advance(1000)
+    assert await word(world) == "known"
+
+
+async def test_deaths_before_do_not_count(world: World) -> None:
+    await die(world, "r126")
+    await world.advance(1)
+    await signatures_of(world).resolve(SIGNATURE, in_="r125")
+    assert await word(world) == "resolved"
+    await world.advance(1)
+    await die(world, "r126")
+    assert await word(world) == "regressed"
+
+
+async def test_resolved_in_the_next_release(world: World) -> None:
+    await die(world, "r124")
+    await world.store.register_release("r125")
+    await world.advance(1)
+    await signatures_of(world).resolve(SIGNATURE, in_="next")
+    await world.advance(1)
+    await die(world, "r124")
+    await die(world, "r125")
+    assert await word(world) == "resolved"
+    await die(world, "r126")
+    assert await word(world) == "regressed"
+
+
+async def test_resolved_now(world: World) -> None:
+    number = await world.store.register_release("r124")
+    running = await world.claim_job(await world.insert(), release=number)
+    await die(world, "r124")
+    await world.advance(1)
+    await signatures_of(world).resolve(SIGNATURE)
+    await world.advance(1)
+    await world.settle(running, "dead")
+    assert await word(world) == "resolved", "it began before"
+    await die(world, "r124")
+    assert await word(world) == "regressed"
+
+
+async def test_an_unknown_release_counts_by_its_begin(world: World) -> None:
+    before = await world.running()
+    await die(world, "r124")
+    await world.advance(1)
+    await signatures_of(world).resolve(SIGNATURE, in_="r124")
+    await world.advance(1)
+    await world.settle(before, "dead")
+    assert await word(world) == "resolved"
+    await die(world)
+    assert await word(world) == "regressed"
+
+
+async def test_taking_note_of_what_came_back(world: World) -> None:
+    await die(world, "r124")
+    await world.advance(1)
+    await signatures_of(world).resolve(SIGNATURE, in_="r124")
+    await world.advance(1)
+    await die(world, "r125")
+    assert await word(world) == "regressed"
+    await signatures_of(world).note(SIGNATURE, "the fix was reverted", link="https://example.org/1", author=ANA)
+    found = await state(world)
+    assert (found.word, found.facts.note, found.facts.note_by) == ("known", "the fix was reverted", "ana")
+    assert found.facts.link == "https://example.org/1"
+
+
+async def test_deaths_of_retried_jobs_count(world: World) -> None:
+    job_id = await die(world, "r124")
+    await die(world, "r124")
+    await world.advance(1)
+    await signatures_of(world).resolve(SIGNATURE, in_="r124")
+    await world.change("retry", [job_id])
+    await world.settle(await world.claim_job(job_id, release=await world.store.register_release("r125")), "dead")
+    await world.change("delete", [job_id])
+    assert await word(world) == "regressed"
+
+
+async def test_a_lost_job_counts_on_the_release_of_its_worker(world: World) -> None:
+    number = await world.store.register_release("r124")
+    await world.claim_job(await world.insert(), release=number)
+    await world.advance(400)
+    (lost,) = await world.store.reclaim(10, 1)
+    signature = (await world.job(lost.id)).signature
+    (died,) = await world.inspector.signature_deaths([str(signature)])
+    assert (died.release, died.died) == (number, 1)
+    assert 0 < died.last_started < died.first_at == died.last_at
+
+
+async def test_each_change_is_recorded_and_can_be_undone(world: World) -> None:
+    await die(world, "r124")
+    signatures = signatures_of(world)
+    first = await signatures.own(SIGNATURE, "bo", author=ANA, why="on call")
+    second = await signatures.note(SIGNATURE, "look at mx-7", author=ANA)
+    third = await signatures.resolve(SIGNATURE, in_="r125", author=ANA)
+    recorded = [await world.operations.get(number) for number in (first, second, third)]
+    assert [(one.request.verb, one.state, one.request.signatures) for one in recorded] == [
+        (verb, "done", (SIGNATURE,)) for verb in ("own", "note", "resolve")
+    ]
+    assert recorded[0].request.author == ANA
+    assert recorded[0].request.why == "on call"
+    assert await signatures.undo(third) is not None
+    assert await signatures.undo(second) is not None
+    found = (await state(world)).facts
+    assert (found.state, found.note, found.owner) == ("", "", "bo")
+    assert await signatures.undo(second) is None, "undone once"
+    await signatures.own(SIGNATURE, "ana")
+    assert await signatures.undo(first) is None, "changed since"
+
+
+async def test_two_who_write_at_once_lose_nothing(world: World) -> None:
+    await die(world)
+    before = (await world.inspector.signature_facts([SIGNATURE])).facts
+    await signatures_of(world).own(SIGNATURE, "ana")
+    _, facts = await world.inspector.signature_facts([SIGNATURE])
+    assert not await world.operations.set_facts(SIGNATURE, before.get(SIGNATURE) or UNTOUCHED, facts[SIGNATURE])
+    await signatures_of(world).note(SIGNATURE, "x")
+    found = (await state(world)).facts
+    assert (found.owner, found.note) == ("ana", "x")
+    assert (await world.inspector.signature_facts()).facts.keys() == {SIGNATURE}
+
+
+@pytest.mark.parametrize("text", ["a\nb", "\x1b[31mred", "r\u202eeversed", "x" * 501, "", "\u200b"])
+async def test_texts_that_cannot_be(world: World, text: str) -> None:
+    await die(world)
+    with pytest.raises(InvalidArgument):
+        await signatures_of(world).note(SIGNATURE, text)
+    with pytest.raises(InvalidArgument):
+        await signatures_of(world).own(SIGNATURE, text)
+    with pytest.raises(InvalidArgument):
+        await signatures_of(world).resolve(SIGNATURE, in_=text)
+    assert await world.operations.list_operations(10) == []
+
+
+async def test_refusals(world: World) -> None:
+    await die(world)
+    signatures = signatures_of(world)
+    with pytest.raises(SignatureNotFound):
+        await signatures.own("0000")
+    with pytest.raises(InvalidArgument):
+        await signatures.mute(SIGNATURE)
+    with pytest.raises(InvalidArgument):
+        await signatures.mute(SIGNATURE, until_growth=1)
+    with pytest.raises(ReadOnly):
+        await signatures.read_only().own(SIGNATURE)
+    with pytest.raises(QueueCoreError):
+        await signatures.undo(4711)
+    assert (await signatures.get(SIGNATURE[:6]))[0].signature == SIGNATURE
