@@ -1,27 +1,59 @@
 """`jobconsole completion`: a script that completes commands, verbs, options and fixed values without starting us.
 
-It is made from the parsers themselves, so that no verb can be missing.
+It is made from the parsers themselves, so that no verb can be missing. For names of queues, types and signatures it
+calls `completion --names`, which reads them from the store, briefly, and is silent where it cannot.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import DONE
+from jobconsole.cli.failures import DONE, UsageError
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_globals
 
+if TYPE_CHECKING:
+    from queue_core.queue import JobQueue
+
 SHELLS = ("bash", "fish", "zsh")
+KINDS = ("queue", "type", "signature")
+"""What names can be printed of."""
+OPTIONS = {
+    "--queue": "queue",
+    "--to-queue": "queue",
+    "--move-to": "queue",
+    "--type": "type",
+    "--signature": "signature",
+}
+ARGUMENTS = {"QUEUE": "queue", "TYPE": "type", "SIG": "signature", "SIGNATURE": "signature"}
+"""Options, and arguments by how the help names them, that take such names."""
+PLACES = ("--config", "--context", "--postgres-url", "--schema", "--redis-url", "--prefix")
+"""Options that choose the store whose names are read."""
+NAMES_SECONDS = 2.0
+"""How long names may take: a person waits for them."""
+MOST_NAMES = 200
+"""Names that are printed."""
 _WORD = re.compile(r"[A-Za-z0-9_.+-]+")
 
 _BASH = """\
 # jobconsole completion: source this, or put it where {where}.
 {zsh}_jobconsole() {{
-  local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" path="" skip=0 i one
+  local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" path="" skip=0 i one next
+  local -a given
+  given=()
+  COMPREPLY=()
+  if [[ "$word" == "=" ]]; then word=""; fi
+  if [[ "$before" == "=" ]]; then before="${{COMP_WORDS[COMP_CWORD-2]}}"; fi
   for ((i = 1; i < COMP_CWORD; i++)); do
-    one="${{COMP_WORDS[i]}}"
+    one="${{COMP_WORDS[i]}}" next="${{COMP_WORDS[i+1]}}"
+    if [[ "$next" == "=" ]]; then next="${{COMP_WORDS[i+2]}}"; fi
+    case "$one" in {places}) given+=("$one" "$next") ;; esac
+    if [[ "$one" == "=" ]]; then skip=1; continue; fi
     if ((skip)); then skip=0; continue; fi
     case "$one" in
       {valued}) skip=1 ;;
@@ -32,26 +64,54 @@ _BASH = """\
   case "$path $before" in
 {values}
   esac
+  case "$before" in
+{named}
+  esac
+  if [[ "$word" != -* ]]; then
+    case "$path" in
+{arguments}
+    esac
+  fi
   local words=""
   case "$path" in
 {words}
   esac
   COMPREPLY=($(compgen -W "$words" -- "$word"))
 }}
+_jobconsole_names() {{
+  local word="$1" kind="$2" line
+  shift 2
+  while IFS= read -r line; do
+    if [[ "$line" == "$word"* ]]; then COMPREPLY+=("$(printf %q "$line")"); fi
+  done < <(jobconsole completion --names "$kind" "$@" 2>/dev/null </dev/null)
+}}
 complete -o default -F _jobconsole jobconsole
 """
 
 
+_FISH_NAMES = "jobconsole completion --names {} 2>/dev/null </dev/null"
+
+
 def add_arguments(parser: Parser) -> None:
     """Declare the options."""
-    parser.add_argument("shell", choices=SHELLS, metavar="|".join(SHELLS))
+    parser.add_argument("shell", choices=SHELLS, nargs="?", metavar="|".join(SHELLS))
+    parser.add_argument("--names", choices=KINDS, metavar="|".join(KINDS), help="print the names that there are")
     add_globals(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Print the script."""
+    """Print the script, or the names of a kind, one a line.
+
+    Raises:
+        UsageError: neither was named.
+    """
     from jobconsole.cli.root import parser_of
+
+    if options.names is not None:
+        return _print_names(options, output)
+    if options.shell is None:
+        raise UsageError(f"which shell? give one of: {', '.join(SHELLS)}")
 
     levels = dict(_levels(parser_of(), ""))
     text = _fish(levels) if options.shell == "fish" else _bash(levels, options.shell)
@@ -60,6 +120,61 @@ def run(options: argparse.Namespace, output: Output) -> int:
     else:
         output.write(text)
     return DONE
+
+
+def _print_names(options: argparse.Namespace, output: Output) -> int:
+    from jobconsole.cli.session import connected
+    from queue_core.errors import QueueCoreError
+
+    async def read(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        with suppress(TimeoutError):
+            names = await asyncio.wait_for(_names(jobs, options.names), NAMES_SECONDS)
+            # A name that a line cannot hold cannot be completed.
+            kept = [name for name in names if name.isprintable()][:MOST_NAMES]
+            if output.as_json:
+                output.json({"names": kept})
+            else:
+                output.write("".join(f"{name}\n" for name in kept))
+        return DONE
+
+    options.read_only, options.timeout = True, NAMES_SECONDS
+    # A shell that completes shows nothing but names.
+    with suppress(QueueCoreError, OSError, ValueError):
+        return connected(options, output, read)
+    return DONE
+
+
+async def _names(jobs: JobQueue, kind: str) -> list[str]:
+    if kind == "queue":
+        return sorted(queue.name for queue in (await jobs.inspector.overview()).queues)
+    if kind == "type":
+        return sorted(await jobs.inspector.types())
+    from queue_core.model.filters import parse
+
+    return [one.signature for one in await jobs.inspector.signatures(parse("status:dead"), 900.0, 1, MOST_NAMES)]
+
+
+def _kind(action: argparse.Action) -> str:
+    """The kind of names that an option or an argument takes; "" for none."""
+    if action.option_strings:
+        return next((OPTIONS[flag] for flag in action.option_strings if flag in OPTIONS), "")
+    return ARGUMENTS.get(str(action.metavar), "")
+
+
+def _named(levels: dict[str, Parser]) -> dict[str, str]:
+    """The flags that take names, with the kind of them."""
+    every = (action for parser in levels.values() for action in _options(parser))
+    return {flag: kind for action in every if (kind := _kind(action)) for flag in action.option_strings}
+
+
+def _arguments(levels: dict[str, Parser]) -> dict[str, str]:
+    """The verbs whose arguments are names, by their paths, with the kind of them."""
+    return {
+        path: kind
+        for path, parser in levels.items()
+        for action in parser._actions
+        if not action.option_strings and (kind := _kind(action))
+    }
 
 
 def _levels(parser: Parser, path: str) -> Iterator[tuple[str, Parser]]:
@@ -115,6 +230,15 @@ def _bash(levels: dict[str, Parser], shell: str) -> str:
         valued="|".join(sorted(valued)),
         paths="|".join(path for path in levels if path),
         values="\n".join(values) or "    *) ;;",
+        places="|".join(PLACES),
+        named="\n".join(
+            f'    {flag}) _jobconsole_names "$word" {kind} "${{given[@]}}"; return ;;'
+            for flag, kind in sorted(_named(levels).items())
+        ),
+        arguments="\n".join(
+            f'      "{path}") _jobconsole_names "$word" {kind} "${{given[@]}}"; return ;;'
+            for path, kind in sorted(_arguments(levels).items())
+        ),
         words="\n".join(f'    "{path}") words="{" ".join(_words(parser))}" ;;' for path, parser in levels.items()),
     )
 
@@ -125,11 +249,16 @@ def _fish(levels: dict[str, Parser]) -> str:
         below = _below(parser)
         condition = _fish_condition(path, below)
         lines += [f"complete -c jobconsole -f -n '{condition}' -a '{name}'" for name in below]
+        kind = _arguments({path: parser}).get(path)
+        if kind:
+            lines.append(f"complete -c jobconsole -f -n '{condition}' -a '({_FISH_NAMES.format(kind)})'")
         for action in _options(parser):
             fixed = f" -x -a '{' '.join(_fixed(action))}'" if _fixed(action) else " -r" if _takes_value(action) else ""
+            if _kind(action):
+                fixed = f" -x -a '({_FISH_NAMES.format(_kind(action))})'"
             for flag in action.option_strings:
-                kind = f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
-                lines.append(f"complete -c jobconsole -n '{condition}' {kind}{fixed}")
+                form = f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
+                lines.append(f"complete -c jobconsole -n '{condition}' {form}{fixed}")
     return "\n".join([*lines, ""])
 
 
