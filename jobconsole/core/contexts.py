@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from jobconsole.core.connection import Connection, ContextInfo
 from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Filter, Term
-from queue_core.model.report import Overview, SeriesPoint, SignatureInfo
+from queue_core.model.report import Overview, SeriesPoint
 from queue_core.model.states import Status
 from queue_core.model.text import safe
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 EVERY_SECONDS = 5.0
 """Between two reads of a context."""
 WINDOW = 900.0
-"""Seconds within which a signature's first death makes it new."""
+"""Seconds for which a signature is new or regressed, and over which deaths are counted."""
 SIGNATURES = 500
 """Signatures that are looked at."""
 DEAD = Filter((Term("status", "=", Status.DEAD.value),))
@@ -81,10 +82,12 @@ class ContextReader:
             overview, signatures, series = await asyncio.gather(
                 inspector.overview(), inspector.signatures(DEAD, WINDOW, 1, SIGNATURES), inspector.series(16)
             )
+            states = await self._connection.jobs.signatures.states(signatures, WINDOW)
         except QueueCoreError as error:
             return self._lost(str(error))
         self._lost_at = None
-        self.line = replace(_counted(self.line.info, overview, signatures, series), latency=latency)
+        line = _counted(self.line.info, overview, Counter(one.word for one in states.values()), series)
+        self.line = replace(line, latency=latency)
         return self.line
 
     async def run(self, changed: Callable[[], None]) -> None:
@@ -111,7 +114,7 @@ class ContextReader:
 
 
 def _counted(
-    info: ContextInfo, overview: Overview, signatures: Sequence[SignatureInfo], series: Sequence[SeriesPoint]
+    info: ContextInfo, overview: Overview, states: Mapping[str, int], series: Sequence[SeriesPoint]
 ) -> ContextLine:
     since = overview.now - timedelta(seconds=WINDOW)
     alive = [worker for worker in overview.workers if not worker.lost]
@@ -122,11 +125,11 @@ def _counted(
         queued=sum(sum(queue.depth.values()) for queue in overview.queues),
         dead=sum(queue.dead for queue in overview.queues),
         grown=sum(point.dead for point in series if point.minute >= since),
-        new=sum(one.first_seen >= since for one in signatures),
-        regressed=sum(getattr(one, "state", "") == "regressed" for one in signatures),
+        new=states.get("new", 0),
+        regressed=states.get("regressed", 0),
         workers=len(alive),
         lost_workers=len(overview.workers) - len(alive),
-        releases=tuple(sorted({str(one) for worker in alive if (one := getattr(worker, "release", None))})),
+        releases=tuple(sorted({safe(worker.release, 40) for worker in alive if worker.release})),
         oldest=min(waiting, default=None),
         now=overview.now,
     )

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Shop
 from tests.cli.running import Cli
+from tests.conformance.world import World
+from tests.tui.scenes import dead, smtp
 
 FILE = """
 jobs: {{queue_backend: sqlite, sqlite: {{path: {folder}/default.db}}}}
@@ -90,6 +93,19 @@ def test_all_contexts_are_listed_and_a_lost_one_delays_none(several: Cli) -> Non
         ["prod", "up", "1"], ["staging", "up", "1"], ["gone", "lost", "?"],
     ]  # fmt: skip
     assert "asks first" in text.err
+
+
+async def died(world: World) -> None:
+    """A first death of its kind."""
+    await world.beat()
+    await dead(world, 2, smtp(), type="send_email", queue="mail")
+
+
+def test_what_is_new_is_counted_in_each(shop: Shop, tmp_path: Path) -> None:
+    shop.play(died)
+    (line,) = shop("contexts", "--json").body["contexts"]
+    counts = {key: line[key] for key in ("state", "dead", "grown", "new", "regressed", "lost_workers")}
+    assert counts == {"state": "up", "dead": 2, "grown": 2, "new": 1, "regressed": 0, "lost_workers": 0}
 
 
 def test_one_context_need_not_be_named(tmp_path: Path) -> None:
