@@ -32,7 +32,14 @@ def test_each_system_has_a_table() -> None:
 
 @pytest.mark.parametrize("text", sorted({text for text in HERE if text.startswith("jobconsole")}))
 def test_commands(text: str) -> None:
-    parser_of().parse_args(shlex.split(text)[1:])
+    """Each word of the page is a verb, an option that is spelled out, or the value that it gives."""
+    _, *words = shlex.split(text)
+    parsed = vars(parser_of().parse_args(words))
+    assert not words or callable(parsed["run"])
+    values = {str(one) for given in parsed.values() for one in (given if isinstance(given, list) else [given])}
+    for word in words:
+        option = word.removeprefix("--").replace("-", "_")
+        assert word in values or (word.startswith("--") and parsed[option] not in (None, False)), word
 
 
 @pytest.mark.parametrize("text", [text for text in SETTINGS])
