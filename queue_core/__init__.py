@@ -54,7 +54,9 @@ if TYPE_CHECKING:
         UnknownTask,
         WrongState,
     )
+    from queue_core.model.events import Event
     from queue_core.model.job import Job
+    from queue_core.model.report import Page
     from queue_core.model.retry import Reschedule, Retry, RetryLater
     from queue_core.model.rules import Priority
     from queue_core.model.states import Status
@@ -67,6 +69,7 @@ __all__ = [
     "BlockingQueue",
     "ClaimedJob",
     "ConfigurationError",
+    "Event",
     "FilterError",
     "Health",
     "InvalidArgument",
@@ -85,6 +88,7 @@ __all__ = [
     "NotFound",
     "OperationNotFound",
     "OutcomeUnknown",
+    "Page",
     "Priority",
     "QueueCoreError",
     "QueueFull",
@@ -160,6 +164,7 @@ _HOMES = {
     "UnknownTask": "errors",
     "WrongState": "errors",
     "JobHandle": "client.results",
+    "Event": "model.events",
     "Job": "model.job",
     "JobLogFilter": "client.logs",
     "job_log_fields": "client.logs",
@@ -169,6 +174,7 @@ _HOMES = {
     "JobQueue": "queue",
     "Health": "client.health",
     "Stats": "client.health",
+    "Page": "model.report",
     "Retry": "model.retry",
     "Status": "model.states",
     "Task": "client.tasks",
@@ -178,13 +184,15 @@ _HOMES = {
 """In which module of this package each name is defined."""
 
 
-def __getattr__(name: str) -> Any:
-    """Load what is asked for, once: a producer does without the worker, and a console draws before it has a queue."""
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'queue_core' has no attribute '{name}'")
-    value = globals()[name] = getattr(import_module(f"queue_core.{home}"), name)
-    return value
+if not TYPE_CHECKING:  # for which each name would be there, also one with a typing error
+
+    def __getattr__(name: str) -> Any:
+        """Load what is asked for, once: a producer does without the worker, a console draws before it has a queue."""
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module 'queue_core' has no attribute '{name}'")
+        value = globals()[name] = getattr(import_module(f"queue_core.{home}"), name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -32,13 +32,15 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Load what is asked for, once."""
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'jobconsole.notebook' has no attribute '{name}'")
-    value = globals()[name] = getattr(import_module(f"jobconsole.notebook.{home}"), name)
-    return value
+if not TYPE_CHECKING:  # for which each name would be there, also one with a typing error
+
+    def __getattr__(name: str) -> Any:
+        """Load what is asked for, once."""
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module 'jobconsole.notebook' has no attribute '{name}'")
+        value = globals()[name] = getattr(import_module(f"jobconsole.notebook.{home}"), name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import django
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
@@ -371,8 +371,12 @@ def _register(jobs: JobQueue, name: str, task: Any, backend: JobsBackend) -> Non
     jobs.task(**options)(run)
 
 
-def __getattr__(name: str) -> JobQueue:
-    """Return the queue object of the backend "default" as `jobs`: the target of workers."""
-    if name == "jobs":
-        return worker_queue()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if TYPE_CHECKING:
+    jobs: JobQueue
+else:  # for which each name would be there, also one with a typing error
+
+    def __getattr__(name: str) -> JobQueue:
+        """Return the queue object of the backend "default" as `jobs`: the target of workers."""
+        if name == "jobs":
+            return worker_queue()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

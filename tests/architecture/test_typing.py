@@ -7,6 +7,8 @@ from pathlib import Path
 
 EXAMPLE = """
 from queue_core import BlockingHandle, BlockingQueue, JobContext, JobQueue, Priority
+from queue_core import Jbo  # E
+from jobconsole.notebook import conect  # E
 
 jobs = JobQueue(memory=True)
 
