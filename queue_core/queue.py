@@ -256,7 +256,9 @@ class JobQueue(Housed, JobVerbs):
         self._manual = None
         # the workers on this backend, in this process
         self.workers: WeakSet[object] = WeakSet()
-        self.operations = Operations(backend.operations, Effects(backend.dispatcher, backend.bus))
+        self.operations = Operations(
+            backend.operations, Effects(backend.dispatcher, backend.bus), backend.store, backend.inspector
+        )
         self.signatures = Signatures(backend.inspector, backend.operations, self.operations)
 
     @classmethod

@@ -65,23 +65,29 @@ def operate(options: argparse.Namespace, output: Output, verb: Verb, narrowed: S
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
         found = replace(chosen, ids=await find_ids(jobs, chosen.ids))
-        plan = await _planned(jobs, options, verb, found)
+        plan, warnings = await _planned(jobs, options, verb, found)
         if options.dry_run:
-            return _report_dry_run(output, verb, plan)
+            return _report_dry_run(output, verb, plan, warnings)
         _confirm(options, verb, plan)
         if not plan.ids:
             return _reported(output, verb, _Result(_empty(plan)))
-        await _check_target(jobs, plan)
+        if verb != "retry":
+            await _check_target(jobs, plan)
         report = await submit_plan(jobs, plan)
         if options.detach:
-            return await _detached(jobs, output, report)
+            return await _detached(jobs, output, report, warnings)
         report = await run_to_end(jobs, report)
-        return _reported(output, verb, await _explain_unchanged(jobs, verb, found, report))
+        result = await _explain_unchanged(jobs, verb, found, report)
+        return _reported(output, verb, replace(result, warnings=tuple(warnings)))
 
     return connected(options, output, run, "" if options.dry_run else f"{options.noun} {verb}")
 
 
-async def _planned(jobs: JobQueue, options: argparse.Namespace, verb: Verb, chosen: JobSelection) -> Plan:
+async def _planned(
+    jobs: JobQueue, options: argparse.Namespace, verb: Verb, chosen: JobSelection
+) -> tuple[Plan, list[str]]:
+    """Return what is to be done, and what to know before; that is a line each on standard error, too."""
+    from jobconsole.actions.caution import cautions
     from jobconsole.actions.plan import Target, plan
 
     wheres = () if chosen.where is None else (chosen.where,)
@@ -89,7 +95,11 @@ async def _planned(jobs: JobQueue, options: argparse.Namespace, verb: Verb, chos
     target = Target(_label(chosen), chosen.ids, wheres, signatures=signatures)
     made = await plan(jobs.inspector, verb, target)
     changes, rollout = options_and_rollout(options, len(made.ids))
-    return replace(made, options=changes, rollout=rollout, why=options.why)
+    made = replace(made, options=changes, rollout=rollout, why=options.why)
+    warnings = await cautions(jobs.inspector, jobs.operations, target, made)
+    for sentence in warnings:
+        warn(sentence)
+    return made, warnings
 
 
 def _label(chosen: JobSelection) -> str:
@@ -120,11 +130,11 @@ async def _check_target(jobs: JobQueue, plan: Plan) -> None:
         warn(f"no live worker works on queue '{queue}'; the jobs wait there until one does")
 
 
-def _report_dry_run(output: Output, verb: Verb, plan: Plan) -> int:
+def _report_dry_run(output: Output, verb: Verb, plan: Plan, warnings: Sequence[str]) -> int:
     if output.as_json:
         output.json({
             "dry_run": True, "verb": verb, "matched": len(plan.ids),
-            **plan.options._asdict(), **plan.rollout._asdict(), "ids": plan.ids,
+            **plan.options._asdict(), **plan.rollout._asdict(), "warnings": warnings, "ids": plan.ids,
         })  # fmt: skip
         return DONE
     how = "".join(f", {words}" for words in in_words(plan.options, plan.rollout)) if plan.ids else ""
@@ -150,10 +160,11 @@ def _empty(plan: Plan) -> Report:
     return Report(plan)
 
 
-async def _detached(jobs: JobQueue, output: Output, report: Report) -> int:
+async def _detached(jobs: JobQueue, output: Output, report: Report, warnings: Sequence[str]) -> int:
     number = None if report.operation is None else report.operation.number
     if output.as_json:
-        output.json({"verb": report.plan.verb, "matched": len(report.plan.ids), "operation": number})
+        matched = len(report.plan.ids)
+        output.json({"verb": report.plan.verb, "matched": matched, "operation": number, "warnings": warnings})
     else:
         output.line(str(number))
     # The operation runs: its number must be written, and the verb is done, even if the question below fails.
@@ -172,6 +183,8 @@ class _Result:
     missing: tuple[str, ...] = ()
     # a sentence for each that is there and was left as it is
     refused: tuple[str, ...] = ()
+    # what was to be known before
+    warnings: tuple[str, ...] = ()
 
 
 async def _explain_unchanged(jobs: JobQueue, verb: Verb, chosen: JobSelection, report: Report) -> _Result:
@@ -202,7 +215,7 @@ def _reported(output: Output, verb: Verb, result: _Result) -> int:
         fail(sentence)
     unfinished = end_of_limit(report)
     if output.as_json:
-        output.json(_body(verb, report, result.missing))
+        output.json(_body(verb, report, result.missing) | {"warnings": result.warnings})
     else:
         counts = f", skipped {report.skipped:,}, errored {report.errored:,}" if report.done != report.processed else ""
         output.line(f"{WORDS[verb].past} {plural(report.processed, 'job')}{_capped(report.plan)}{counts}")

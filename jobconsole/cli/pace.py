@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import FAILED, CommandError, Unreachable, fail, note, progress
@@ -152,6 +153,21 @@ def add_spread(verb: Parser) -> None:
 def add_rollout(verb: Parser) -> None:
     """Declare the options of a retry that begins carefully."""
     verb.add_argument("--canary", type=whole(0, _MOST), metavar="N", help="N jobs first, and wait for their outcome")
+    verb.add_argument(
+        "--canary-first-failure",
+        action="store_true",
+        help="a job of the canary, or of a step of the ramp, counts for --stop-if at its first failed attempt",
+    )
+    verb.add_argument(
+        "--ramp",
+        type=ramp,
+        metavar="N,N,…",
+        help="N jobs, then N, …, then the rest; each step waits for its outcome, and the first one is the canary",
+    )
+    verb.add_argument(
+        "--when-release", metavar="NAME", help="begin when a live worker that runs such jobs announces this release"
+    )
+    verb.add_argument("--begin-at", type=begin_at, metavar="TIME", help="begin then, as in 2030-01-31T09:00:00+01:00")
     verb.add_argument("--rate", type=rate, metavar="R", help="at most so many jobs a second, as in 100, 100/s or 90/m")
     verb.add_argument(
         "--stop-if", type=percent, metavar="PCT", help="stop when more than so many percent of them die again"
@@ -172,6 +188,24 @@ def rate(text: str) -> float:
         return parse_rate(float(text) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text) else text) or 0.0
     except ValueError as problem:
         raise argparse.ArgumentTypeError(str(problem)) from None
+
+
+def ramp(text: str) -> tuple[int, ...]:
+    """Return the steps of 1,10,100."""
+    if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", text) or not all(int(step) for step in text.split(",")):
+        raise argparse.ArgumentTypeError(f"'{text}' is no ramp; write the jobs of each step, as in 1,10,100")
+    return tuple(int(step) for step in text.split(","))
+
+
+def begin_at(text: str) -> datetime:
+    """Return a moment with its time zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is no time; write it as in 2030-01-31T09:00:00+01:00") from None
+    if moment.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"'{text}' has no time zone; add one, as in {text}+01:00 or {text}Z")
+    return moment
 
 
 def percent(text: str) -> float:
@@ -211,11 +245,22 @@ def options_and_rollout(options: argparse.Namespace, number: int) -> tuple[Chang
     """
     from jobconsole.actions.plan import default_spread
     from queue_core.model.operation import ChangeOptions, Rollout
+    from queue_core.model.validation import check_rollout
 
     target = (getattr(options, "to_queue", None), getattr(options, "priority", None))
     if not hasattr(options, "spread"):
         return ChangeOptions(0.0, 0.0, *target), Rollout()
     spread = options.spread
     if spread is None:
-        spread = default_spread("retry", number) if options.canary is None and options.rate is None else 0.0
-    return ChangeOptions(options.delay, spread, *target), Rollout(options.canary or 0, options.rate, options.stop_if)
+        paced = options.canary is not None or options.rate is not None or options.ramp
+        spread = 0.0 if paced else default_spread("retry", number)
+    rollout = Rollout(
+        canary=options.canary or 0,
+        rate=options.rate,
+        stop_percent=options.stop_if,
+        first_failure=options.canary_first_failure,
+        ramp=options.ramp or (),
+        begin_at=options.begin_at,
+        when_release=options.when_release,
+    )
+    return ChangeOptions(options.delay, spread, *target), check_rollout(rollout)

@@ -168,7 +168,7 @@ def port(text: str) -> int:
 NOUNS = {
     "ui": "open the console (the default)",
     "demo": "everything on embedded servers: real work, real failures, the console",
-    "job": "list, show, compare, logs, enqueue, edit, retry, move, cancel, delete and restore jobs",
+    "job": "list, show, compare, logs, stack, enqueue, edit, retry, move, cancel, delete and restore jobs",
     "dlq": "the dead-letter queue: groups, show, compare, own, note, mute, resolve, list, review, retry, move, delete, "
     "restore, export, purge",
     "op": "what was done: list, show, watch, pause, resume, cancel, undo and run operations",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jobconsole.cli.output import Output, TextColumn
 from jobconsole.core.rows import attempts_of, bands
 from jobconsole.format.humanize import elapsed, exact, plural, rate
+from jobconsole.format.words import outcome_phrase, state_phrase
 from jobconsole.present.facts import Fact, Facts, cells, moment, of_job
 from jobconsole.present.signature import state_body
 from queue_core.model.job import LINE_BYTES, Attempt, Job
@@ -197,6 +198,7 @@ OPERATIONS = (
     TextColumn("DONE", "right"),
     TextColumn("SKIPPED", "right"),
     TextColumn("ERRORED", "right"),
+    TextColumn("OUTCOME"),
     TextColumn("WHAT", limit=200),
 )
 
@@ -213,10 +215,11 @@ def _row(operation: Operation) -> tuple[object, ...]:
         moment(operation.created_at),
         "@".join(request.author),
         request.verb,
-        operation.state,
+        state_phrase(operation, operation.updated_at),
         f"{exact(operation.done)}/{exact(members)}" if members else None,
         exact(operation.skipped) if members else None,
         exact(operation.errored) if members else None,
+        outcome_phrase(operation) if operation.outcomes is not None else None,
         f"{request.label} ({request.why})" if request.why else request.label,
     )
 
@@ -224,7 +227,13 @@ def _row(operation: Operation) -> tuple[object, ...]:
 def state_of_progress(operation: Operation) -> str:
     """Return how far an operation is, on one line."""
     rollout = operation.request.rollout
-    if operation.awaiting_canary:
+    stage = operation.stage
+    if operation.waits_for:
+        where = f"{'waits' if operation.state == 'running' else operation.state} for release {operation.waits_for}"
+    elif operation.awaiting_canary and rollout.ramp:
+        size = plural(operation.barrier - stage.behind, "job")
+        where = f"ramp {stage.number} of {stage.of}, waiting for the outcome of {size}"
+    elif operation.awaiting_canary:
         where = f"waiting for its canary of {plural(operation.barrier, 'job')}"
     else:
         where = f"{exact(operation.done)} of {plural(operation.total, 'job')}"
@@ -233,7 +242,8 @@ def state_of_progress(operation: Operation) -> str:
         where += f", {rate(rollout.rate)}, {elapsed((operation.total - operation.done) / rollout.rate)} left"
     skipped = f", skipped {exact(operation.skipped)}" if operation.skipped else ""
     errored = f", errored {exact(operation.errored)}" if operation.errored else ""
-    return f"#{operation.number} {operation.request.verb}: {where}{skipped}{errored}"
+    known = f", {outcome_phrase(operation)}" if operation.outcomes is not None else ""
+    return f"#{operation.number} {operation.request.verb}: {where}{skipped}{errored}{known}"
 
 
 def outcome(operation: Operation) -> str:
@@ -244,12 +254,14 @@ def outcome(operation: Operation) -> str:
     text = f"#{operation.number} {operation.request.verb}: {operation.state}"
     if operation.total:
         text += f", {counts}"
+    if operation.outcomes is not None and (operation.outcomes.ended or operation.outcomes.retrying):
+        text += f"; {outcome_phrase(operation)}"
     return f"{text}; {safe(operation.note, 500)}" if operation.note else text
 
 
 def operation_body(operation: Operation) -> dict[str, Any]:
     """Return an operation as JSON."""
-    request = operation.request
+    request, outcomes, stage = operation.request, operation.outcomes, operation.stage
     return {
         "number": operation.number,
         "verb": request.verb,
@@ -267,6 +279,9 @@ def operation_body(operation: Operation) -> dict[str, Any]:
         "skipped": operation.skipped,
         "errored": operation.errored,
         "note": operation.note,
+        "outcomes": None if outcomes is None else outcomes._asdict() | {"ended": outcomes.ended},
+        "stage": {"number": stage.number, "of": stage.of} if stage.of and operation.in_canary else None,
+        "waits_for": operation.waits_for or None,
         "created_at": operation.created_at,
         "started_at": operation.started_at,
         "updated_at": operation.updated_at,

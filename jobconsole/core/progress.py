@@ -6,6 +6,7 @@ import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -29,7 +30,11 @@ WATCHED_MOST = 100
 RATE_SECONDS = 10.0
 """Over which a rate is taken."""
 CANARIES = 10
-"""Operations whose retried jobs are looked at while their canary is waited for."""
+"""Operations whose retried jobs are looked at while their canary is waited for, or after their end."""
+LASTING_SECONDS = 600.0
+"""For which one that has ended stays among those under way while the outcomes of its jobs are not known."""
+SETTLED_SECONDS = 15.0
+"""For which an operation that has ended stays among those under way once the outcomes of its jobs are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +106,18 @@ def operation_line(operation: Operation) -> OperationLine:
 def canary_words(line: OperationLine) -> str:
     """Return how its canary goes or went; "" where it has none."""
     one = line.operation
-    size = one.request.rollout.canary
-    if one.request.verb != "retry" or not 0 < size < one.total:
+    rollout, stage = one.request.rollout, one.stage
+    if one.request.verb != "retry" or not stage.of or one.waits_for:
         return ""
+    name = "ramp" if rollout.ramp else "canary"
     if not one.in_canary:
-        return f"canary of {size:,} {'done' if one.request.rollout.stop_percent is None else 'passed'}"
+        size = sum(rollout.ramp) if rollout.ramp else rollout.canary
+        return f"{name} of {size:,} {'done' if rollout.stop_percent is None else 'passed'}"
     words = f"canary {one.done:,} of {one.barrier:,}"
-    return f"{words}: {outcome_words(line.canary)}" if line.canary is not None and line.canary.looked else words
+    if rollout.ramp:
+        words = f"ramp {stage.number} of {stage.of}: {one.done - stage.behind:,} of {one.barrier - stage.behind:,}"
+    came = outcome_words(line.canary) if line.canary is not None and line.canary.looked else ""
+    return f"{words}{',' if rollout.ramp else ':'} {came}" if came else words
 
 
 def operations_line(lines: Sequence[OperationLine], glyphs: Glyphs) -> Spans:
@@ -130,6 +140,10 @@ class ActiveOperations:
         self._steady = steady
         # the newest first
         self.lines: tuple[OperationLine, ...] = ()
+        # operation that has ended -> the moment until which it stays among them
+        self._settling_until: dict[int, float] = {}
+        # and the moment from which it was
+        self._settling_since: dict[int, float] = {}
         # operation -> (moment, jobs done) of the last reads
         self._seen: dict[int, deque[tuple[float, int]]] = {}
 
@@ -149,13 +163,27 @@ class ActiveOperations:
             StoreUnavailable: the store did not answer in time.
         """
         found = await operations.list_operations(WATCHED_MOST, unfinished=True)
+        found += await self._settling(operations, {one.number for one in found})
         canaries: dict[int, Outcomes] = {}
         for one in [one for one in found if one.request.verb == "retry" and one.in_canary and one.processed][:CANARIES]:
             try:
-                canaries[one.number] = await operations.outcomes(one.number, one.barrier)
+                canaries[one.number] = await operations.stage_outcomes(one)
             except OperationNotFound:
                 continue
         self.adopt(found, canaries)
+
+    async def _settling(self, operations: Operations, known: set[int]) -> list[Operation]:
+        """Return the retries that have ended, while the outcomes of their jobs become known and for a moment after."""
+        now, found = self._steady(), await operations.list_settling(CANARIES)
+        self._settling_since = {one.number: self._settling_since.get(one.number, now) for one in found}
+        lasting = [one for one in found if now - self._settling_since[one.number] < LASTING_SECONDS]
+        settling = {one.number: one for one in lasting if one.number not in known}
+        self._settling_until = {number: at for number, at in self._settling_until.items() if now < at}
+        for number in self._settling_until.keys() - settling.keys() - known:
+            with suppress(OperationNotFound):
+                settling[number] = await operations.get(number)
+        self._settling_until |= {one.number: now + SETTLED_SECONDS for one in lasting if one.number in settling}
+        return [settling[number] for number in sorted(settling, reverse=True)]
 
     def adopt(self, found: Sequence[Operation], canaries: dict[int, Outcomes]) -> None:
         """Adopt the operations that were read."""

@@ -102,6 +102,7 @@ class Glyphs:
     ellipsis: str
     separator: str
     alert: str
+    waits: str
     ok: str
     pause: str
     fold: str
@@ -137,6 +138,7 @@ UNICODE = Glyphs(
     ellipsis="…",
     separator="·",
     alert="▲",
+    waits="◷",
     ok="✓",
     pause="‖",
     fold="▸",
@@ -170,6 +172,7 @@ ASCII = Glyphs(
     ellipsis="~",
     separator="-",
     alert="!",
+    waits="@",
     ok="v",
     pause="=",
     fold=">",

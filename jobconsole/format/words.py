@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from jobconsole.format.humanize import exact
+from jobconsole.format.humanize import exact, moment_of
+from queue_core.model.text import safe
 
 if TYPE_CHECKING:
-    from queue_core.model.operation import Outcomes
+    from queue_core.model.operation import Operation, Outcomes
 
 Kind = Literal["queue", "schedule", "worker", "operation", "job"]
 """What a verb changes at once."""
@@ -176,11 +178,45 @@ IMMEDIATE: Mapping[tuple[Kind, str], ImmediateWords] = {
 
 
 def outcome_words(outcomes: Outcomes) -> str:
-    """Return the outcomes of retried jobs: 3 completed, 10 failed again."""
+    """Return the outcomes of retried jobs: 3 completed, 10 failed again, 2 failed once more, retrying."""
     words = (
         (outcomes.completed, "completed"),
         (outcomes.dead, "failed again"),
-        (outcomes.unfinished, "still running"),
+        (outcomes.unfinished - outcomes.retrying, "still running"),
+        (outcomes.retrying, "failed once more, retrying"),
         (outcomes.ended - outcomes.dead - outcomes.completed, "gone"),
     )
     return ", ".join(f"{exact(count)} {word}" for count, word in words if count)
+
+
+def outcome_phrase(operation: Operation) -> str:
+    """Return what an operation has come to: 10 of 10 completed, 91 running; 640 of 1,204 retried; or ""."""
+    one, outcomes = operation, operation.outcomes
+    if not one.total or one.state == "preparing":
+        return ""
+    if outcomes is None or not (outcomes.ended or outcomes.retrying):
+        past = WORDS[one.request.verb].past if one.request.verb in WORDS else "changed"
+        return f"{exact(one.processed)} of {exact(one.total)} {past}"
+    known, running, words = outcomes.ended, outcomes.unfinished - outcomes.retrying, []
+    if outcomes.completed or known > outcomes.dead:
+        words.append(f"{exact(outcomes.completed)} of {exact(known)} completed")
+    if outcomes.dead:
+        words.append(f"{exact(outcomes.dead)} {'' if words else f'of {exact(known)} '}failed again")
+    if outcomes.retrying:
+        words.append(f"{exact(outcomes.retrying)} failed once more, retrying")
+    return ", ".join([*words, f"{exact(running)} running"] if running else words)
+
+
+def state_phrase(operation: Operation, now: datetime) -> str:
+    """Return what an operation does: running, ramp 2 of 3, waits r125, or the word of its state."""
+    one, stage = operation, operation.stage
+    at = one.request.rollout.begin_at
+    if one.state != "running":
+        return one.state
+    if one.waits_for:
+        return f"waits {safe(one.waits_for, 40)}"
+    if at is not None and at > now and not one.done:
+        return f"at {moment_of(at, now)}"
+    if one.in_canary:
+        return f"ramp {stage.number} of {stage.of}" if one.request.rollout.ramp else "canary"
+    return one.state

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobconsole.core.rows import attempts_of, bands
 from jobconsole.format.humanize import age, duration, exact, moment_of, plural, seconds_between
-from jobconsole.format.words import outcome_words
+from jobconsole.format.words import outcome_phrase, outcome_words
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
@@ -233,25 +233,32 @@ def of_operation(operation: Operation, outcomes: Outcomes | None, canary: Outcom
         Fact("changed", members and exact(operation.processed)),
         Fact("skipped", exact(operation.skipped) if operation.skipped else None, "warn"),
         Fact("errored", exact(operation.errored) if operation.errored else None, "bad"),
+        Fact("waits for", operation.waits_for and f"release {operation.waits_for}", "warn"),
+        Fact("begins", operation.request.rollout.begin_at if not operation.done else None, "warn"),
         Fact("canary", _canary(operation, canary), "warn" if operation.in_canary else "good"),
-        Fact("outcomes", outcomes and _outcomes(outcomes), "bad" if outcomes and outcomes.dead else "text"),
+        Fact("outcomes", _outcomes(operation, outcomes), "bad" if outcomes and outcomes.dead else "text"),
         Fact("note", operation.note, "warn"),
     )
 
 
 def _canary(operation: Operation, canary: Outcomes | None) -> str:
-    if not operation.request.rollout.canary or operation.state == "preparing":
+    rollout, stage = operation.request.rollout, operation.stage
+    if not rollout.first_steps or operation.state == "preparing" or operation.waits_for:
         return ""
     if not operation.in_canary:
         return "over"
-    words = (
-        "waiting for its outcome" if operation.awaiting_canary else f"of {plural(operation.barrier, 'job')}, not over"
-    )
+    words = "waiting for its outcome"
+    if not operation.awaiting_canary:
+        words = f"of {plural(operation.barrier - stage.behind, 'job')}, not over"
+    if rollout.ramp:
+        words = f"ramp {stage.number} of {stage.of}, {words}"
     return f"{words}: {outcome_words(canary)}" if canary is not None and canary.looked else words
 
 
-def _outcomes(outcomes: Outcomes) -> str:
-    return f"of the last {exact(outcomes.looked)}: {outcome_words(outcomes)}"
+def _outcomes(operation: Operation, outcomes: Outcomes | None) -> str:
+    if operation.outcomes is not None and (outcomes is None or operation.outcomes.looked >= outcomes.looked):
+        return outcome_phrase(operation)
+    return f"of the last {exact(outcomes.looked)}: {outcome_words(outcomes)}" if outcomes else ""
 
 
 def in_words(options: ChangeOptions, rollout: Rollout) -> list[str]:
@@ -260,8 +267,16 @@ def in_words(options: ChangeOptions, rollout: Rollout) -> list[str]:
 
 
 def _rollout_in_words(rollout: Rollout) -> Iterator[str]:
+    if rollout.when_release:
+        yield f"begins when release {safe(rollout.when_release, 120)} is live"
+    if rollout.begin_at is not None:
+        yield f"begins at {moment(rollout.begin_at)}"
     if rollout.canary:
         yield f"a canary of {plural(rollout.canary, 'job')} first"
+    if rollout.ramp:
+        yield f"a ramp of {', '.join(exact(step) for step in rollout.ramp)} jobs, then the rest"
+    if rollout.first_failure:
+        yield "first failures count"
     if rollout.rate is not None:
         yield f"{rollout.rate:g} a second"
     if rollout.stop_percent is not None:

@@ -15,6 +15,7 @@ from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Span, wrap
 from jobconsole.present.columns import fact_line, fact_lines, trend_of
 from jobconsole.present.facts import Fact, Facts, but, of_group, of_job, only
 from jobconsole.present.history import diff_lines, peek_lines, timeline_lines, traceback_lines
+from jobconsole.present.stack import LiveStack, stack_lines
 from queue_core.model.job import LINE_BYTES, Attempt, Job, LogEntry
 from queue_core.model.operation import Operation
 from queue_core.model.report import LogPage, SignatureInfo
@@ -137,10 +138,10 @@ def _toned(line: str) -> list[Span]:
     return [*spans, (line[at:], "muted")] if at < len(line) else spans
 
 
-TABS = ("Traceback", "Payload", "Logs", "Timeline", "Diff")
-SHORT_TABS = ("Trace", "Data", "Logs", "Time", "Diff")
+TABS = ("Traceback", "Payload", "Logs", "Timeline", "Diff", "Stack")
+SHORT_TABS = ("Trace", "Data", "Logs", "Time", "Diff", "Stack")
 """The same where there is little room."""
-TRACEBACK, PAYLOAD, LOGS, TIMELINE, DIFF = range(len(TABS))
+TRACEBACK, PAYLOAD, LOGS, TIMELINE, DIFF, STACK = range(len(TABS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,8 @@ class DetailData:
     log: LogPage | None = None
     # those that have changed it, where its timeline is shown
     operations: list[Operation] = field(default_factory=list)
+    # those that were taken while it ran, the newest first, where they are shown
+    stacks: list[LiveStack] | None = None
     # of a group: the outcome of the retries of this console; "" when there were none
     retried: str = ""
 
@@ -197,6 +200,8 @@ def tab_lines(data: DetailData, state: DetailState, context: RenderContext, widt
         return log_lines(data.log, context, width)
     if state.tab == TIMELINE:
         return timeline_lines(job, data.attempts, data.operations, context, width)
+    if state.tab == STACK:
+        return stack_lines(data.stacks, state.all_frames, context, width)
     if state.tab == DIFF:
         return diff_lines(data.attempts, state.back, width)
     return traceback_lines(job.traceback or job.error or "", width, context.glyphs, state.all_frames)

@@ -7,9 +7,10 @@ from jobconsole.core.rows import JobLine
 from jobconsole.format import humanize
 from jobconsole.format.glyphs import Glyphs
 from jobconsole.format.spans import LABEL, Line, RenderContext, Span, Spans, fit, wrap
+from jobconsole.format.words import outcome_phrase, state_phrase
 from jobconsole.present.columns import BAR, Column, bar, fact_lines, number, state
 from jobconsole.present.facts import but, of_operation, only
-from queue_core.model.operation import OperationState, Outcomes
+from queue_core.model.operation import Operation, OperationState, Outcomes
 from queue_core.model.states import Status
 
 STATE_TONES: dict[OperationState, str] = {
@@ -38,9 +39,21 @@ def glyph_of(word: OperationState, glyphs: Glyphs) -> str:
     }[word]
 
 
-def state_spans(word: OperationState, context: RenderContext) -> Spans:
-    """Return glyph and word of an operation's state in its tone."""
-    return ((f"{glyph_of(word, context.glyphs)} {word}", STATE_TONES[word]),)
+def state_spans(operation: Operation, context: RenderContext) -> Spans:
+    """Return glyph and words of an operation's state in its tone: ramp 2 of 3, waits r125, done."""
+    word, phrase = operation.state, state_phrase(operation, context.now)
+    glyph = context.glyphs.waits if phrase.startswith(("waits ", "at ")) else glyph_of(word, context.glyphs)
+    return ((f"{glyph} {phrase}", STATE_TONES[word]),)
+
+
+def _state_cell(line: OperationLine, context: RenderContext) -> Spans:
+    return ((f"undone by #{line.undone_by}", "warn"),) if line.undone_by else state_spans(line.operation, context)
+
+
+def _outcome(line: OperationLine, context: RenderContext) -> Spans:
+    one, outcomes = line.operation, line.operation.outcomes
+    tone = "text" if outcomes is None or not outcomes.ended else "bad" if outcomes.dead else "good"
+    return ((outcome_phrase(one), tone),)
 
 
 def speed(line: OperationLine) -> Spans:
@@ -69,18 +82,16 @@ def _counted(value: int, line: OperationLine, tone: str, width: int = 6) -> Span
 OPERATIONS: tuple[Column[OperationLine], ...] = (
     Column("#", 4, lambda line, context: ((str(line.number), "strong"),), right=True),
     Column("WHEN", 4, _when, right=True, need=2),
-    Column("WHO", 7, lambda line, context: ((line.user, "text"),), need=4),
+    Column("WHO", 6, lambda line, context: ((line.user, "text"),), need=4),
     Column("VERB", 7, lambda line, context: ((line.verb, "strong"),)),
-    Column("STATE", 11, lambda line, context: state_spans(line.operation.state, context)),
+    Column("STATE", 14, _state_cell),
     Column("PROGRESS", SMALL_BAR + 1, _progress_cell, need=5),
-    Column("DONE", 6, lambda line, context: _counted(line.operation.processed, line, "text"), right=True, need=3),
+    Column("OUTCOME", 20, _outcome, need=3),
     Column("SKIP", 5, lambda line, context: _counted(line.operation.skipped, line, "warn", 5), right=True, need=7),
     Column("ERR", 5, lambda line, context: _counted(line.operation.errored, line, "bad", 5), right=True, need=8),
     Column("RATE", 7, lambda line, context: speed(line), right=True, need=6),
     Column("ETA", 5, lambda line, context: left(line), right=True, need=9),
-    Column(
-        "TARGET", 12, lambda line, context: (*_undone(line), (line.label, "text"), (_reason(line), "muted")), flex=True
-    ),
+    Column("TARGET", 8, lambda line, context: ((line.label, "text"), (_reason(line), "muted")), flex=True),
 )
 
 
@@ -136,13 +147,17 @@ def _tail(line: OperationLine, context: RenderContext) -> Spans:
     one = line.operation
     counts = f" {humanize.exact(one.done)}/{humanize.exact(one.total)}  "
     spans: list[Span] = []
+    if one.ended:
+        return (*_outcome(line, context), ("  ", "text"))
+    if one.waits_for or state_phrase(one, context.now).startswith("at "):
+        return (*state_spans(one, context), (" " + counts, "text"))
     if canary_words(line):
         spans.append((f"{canary_words(line)}  ", "warn" if one.in_canary else "good"))
     if one.in_canary and one.state == "running":
         return tuple(spans)
     if line.waits or one.state == "preparing":
         # It does not move: the numbers alone are enough.
-        return (*spans, *state_spans(one.state, context), (" " + counts, "text"))
+        return (*spans, *state_spans(one, context), (" " + counts, "text"))
     eta: Spans = (("  ETA ", "muted"), *left(line)) if left(line) else ()
     return (*spans, *bar(line.percent, BAR, context.glyphs), (counts, "text"), *speed(line), *eta)
 
@@ -158,7 +173,7 @@ def operation_lines(
             f"  after {humanize.duration(humanize.seconds_between(one.started_at or one.created_at, one.finished_at))}"
         )
     name = (f"#{line.number} {line.verb}", "strong")
-    lines: list[Line] = [(*state_spans(one.state, context), ("  ", "text"), *_undone(line), name, (took, "muted"))]
+    lines: list[Line] = [(*state_spans(one, context), ("  ", "text"), *_undone(line), name, (took, "muted"))]
     lines += [((part, "text"),) for part in wrap(line.label, width)]
     text = NO_EXECUTOR if alone and one.state == "running" else WHAT.get(one.state, "")
     lines += [((part, "warn" if line.waits or alone else "muted"),) for part in wrap(text, width) if part]

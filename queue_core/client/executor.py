@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable
 
 from queue_core.client.effects import Effects
-from queue_core.client.verdict import OutcomeCounts, judge, read_outcomes, reason
+from queue_core.client.verdict import OutcomeCounts, ReleaseWatch, judge, read_outcomes, reason
 from queue_core.errors import OperationNotFound, StoreRefused, StoreUnavailable
 from queue_core.model.operation import Operation
+from queue_core.ports.inspector import Inspector
 from queue_core.ports.operations import OperationStore
 
 logger = logging.getLogger("queue_core.operations")
@@ -33,9 +34,10 @@ MOST = 100
 class Executor:
     """Runs operations. Any number of executors may work on one store: each step is taken once."""
 
-    def __init__(self, store: OperationStore, effects: Effects) -> None:
+    def __init__(self, store: OperationStore, effects: Effects, inspector: Inspector) -> None:
         self._store = store
         self._effects = effects
+        self._releases = ReleaseWatch(store, inspector)
         self._counts = OutcomeCounts(store)
         # operation -> time.monotonic of the next read of its outcomes
         self._poll_at: dict[int, float] = {}
@@ -100,6 +102,11 @@ class Executor:
     async def _may_go_on(self, operation: Operation) -> bool:
         """Check the outcomes of the jobs, when due; return False when the next step must wait or must not follow."""
         rollout, number = operation.request.rollout, operation.number
+        if operation.waits_for:
+            if not await self._releases.is_live(operation):
+                return False
+            await self._store.pass_barrier(number, 0)
+            return True
         due = self._poll_at.get(number, 0.0) <= time.monotonic()
         watched = operation.request.verb == "retry" and rollout.stop_percent is not None and operation.processed > 0
         if not (operation.awaiting_canary or (watched and due)):

@@ -12,6 +12,7 @@ import getpass
 import logging
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -19,6 +20,7 @@ from typing import Self, TypeVar, get_args
 
 from queue_core.client.effects import Effects
 from queue_core.client.executor import POLL_SECONDS, Executor
+from queue_core.client.verdict import check_options, check_request, read_outcomes, short_text, shortened
 from queue_core.errors import InvalidArgument, OutcomeUnknown, QueueCoreError, ReadOnly, StoreRefused, StoreUnavailable
 from queue_core.model.operation import (
     UNCHANGED,
@@ -30,13 +32,14 @@ from queue_core.model.operation import (
     Operation,
     OperationRequest,
     Outcomes,
-    Rollout,
     WorkerOrder,
 )
-from queue_core.model.rules import parse_priority
-from queue_core.model.text import safe, storable
-from queue_core.model.validation import check_delay, check_id, check_ids, check_name, check_rollout
+from queue_core.model.report import JobStack
+from queue_core.model.text import safe
+from queue_core.model.validation import check_id, check_ids
+from queue_core.ports.inspector import Inspector
 from queue_core.ports.operations import OperationStore
+from queue_core.ports.store import JobStore
 
 T = TypeVar("T")
 
@@ -47,8 +50,8 @@ ADDED = 1000
 """Members written at a time: some 40 ms, so that it succeeds on a busy machine, too."""
 READ = 5000
 """Members that are read at a time."""
-LONGEST_TEXT = 500
-"""Characters of a label, a reason or a note."""
+STACK_SECONDS, STACK_POLL = 2.0, 0.05
+"""How long a worker is waited for that was asked for a stack, and the seconds between two reads."""
 LOOKED_AT = 1000
 """Retried jobs whose outcomes are read."""
 NOT_WRITTEN = "its jobs could not be written down, and none was changed"
@@ -85,9 +88,11 @@ class Operations(Guarded):
     Every method raises `StoreUnavailable` when the store is unreachable.
     """
 
-    def __init__(self, store: OperationStore, effects: Effects) -> None:
+    def __init__(self, store: OperationStore, effects: Effects, jobs: JobStore, inspector: Inspector) -> None:
         self._store = store
         self._effects = effects
+        self._jobs = jobs
+        self._inspector = inspector
 
     # -- at once, without a record
 
@@ -100,7 +105,7 @@ class Operations(Guarded):
             InvalidArgument: it is no verb that changes jobs, no list of ids, or an option cannot be.
         """
         self._check(str(verb))
-        changed = await self._store.change(verb, check_ids(ids), _checked_options(verb, options))
+        changed = await self._store.change(verb, check_ids(ids), check_options(verb, options))
         await self._effects.publish(verb, changed)
         return changed
 
@@ -152,7 +157,7 @@ class Operations(Guarded):
         """
         self._check("op submit")
         ids = check_ids(ids)
-        operation = await self._store.create(_checked(request))
+        operation = await self._store.create(check_request(request))
         try:
             progress(operation)
             for start in range(0, len(ids), ADDED):
@@ -217,7 +222,7 @@ class Operations(Guarded):
     def executor(self) -> Executor:
         """Return an executor of all operations of the store; any number of executors may work."""
         self._check("op executor")
-        return Executor(self._store, self._effects)
+        return Executor(self._store, self._effects, self._inspector)
 
     async def record(
         self,
@@ -235,7 +240,7 @@ class Operations(Guarded):
             InvalidArgument: a value in it cannot be; nothing was done.
         """
         self._check("op record")
-        number = (await self._store.create(_shortened(request))).number
+        number = (await self._store.create(shortened(request))).number
         on_record(number)
         try:
             if ids:
@@ -243,10 +248,10 @@ class Operations(Guarded):
             result = await act()
         except Exception as error:
             with contextlib.suppress(QueueCoreError):
-                await self._store.move(number, "failed", _text(str(error) or type(error).__name__))
+                await self._store.move(number, "failed", short_text(str(error) or type(error).__name__))
             raise
         try:
-            await self._store.move(number, "done", _text(result) if isinstance(result, str) else "")
+            await self._store.move(number, "done", short_text(result) if isinstance(result, str) else "")
         except StoreUnavailable as error:
             # The change is made, even if its record fails.
             logger.warning("operation #%d (%s) is done, but that could not be noted: %s", number, request.verb, error)
@@ -302,6 +307,33 @@ class Operations(Guarded):
             await self.submit(replace(back, options=ChangeOptions(queue=queue)), ids) for queue, ids in by_queue.items()
         ]
 
+    async def list_settling(self, limit: int = 100) -> list[Operation]:
+        """Return the newest retries that have ended and of which some outcomes are not known yet."""
+        found = await self._store.list_uncounted(limit)
+        return [one for one in found if one.ended and one.processed]
+
+    async def stage_outcomes(self, operation: Operation) -> Outcomes:
+        """Return the outcomes that decide about an operation: of its canary, its ramp's step, or the last ones."""
+        return await read_outcomes(self._store, operation)
+
+    async def ask_stack(self, job_id: str, patience: float = STACK_SECONDS) -> JobStack | None:
+        """Ask the worker of a running job where that is, and wait for its answer; None: the job does not run.
+
+        A stack that was not `taken` was not answered in time; an answer that comes later is kept all the same.
+        """
+        self._check("job stack")
+        asked, ends = await self._jobs.ask_stack(check_id(job_id)), time.monotonic() + patience
+        while asked is not None and time.monotonic() < ends:
+            await asyncio.sleep(STACK_POLL)
+            for one in await self._jobs.stacks(job_id):
+                if one.number == asked.number:
+                    return one
+        return asked
+
+    async def stacks(self, job_id: str) -> list[JobStack]:
+        """Return the stacks of a job that were taken while it ran, the newest first."""
+        return await self._jobs.stacks(check_id(job_id))
+
     async def get(self, number: int) -> Operation:
         """Return an operation.
 
@@ -328,6 +360,10 @@ class Operations(Guarded):
         """
         return await self._store.outcomes(number, last)
 
+    async def pending_ids(self, number: int, most: int = 1_000_000) -> frozenset[str]:
+        """Return the ids of the jobs that an operation has yet to take, the next ones of more."""
+        return frozenset(await self._store.pending(number, most))
+
     async def changed_ids(self, number: int, most: int = 1_000_000) -> list[str]:
         """Return the ids of the jobs that an operation has changed, in the order of its members.
 
@@ -345,40 +381,7 @@ class Operations(Guarded):
             after, most = members[-1].place, most - len(members)
 
 
-def _checked(request: OperationRequest) -> OperationRequest:
-    """Return an operation that a store may keep."""
-    options, rollout = _checked_options(request.verb, request.options), check_rollout(request.rollout)
-    careful = rollout if request.verb == "retry" else Rollout(rate=rollout.rate, begin_at=rollout.begin_at)
-    return _shortened(replace(request, options=options, rollout=careful))
-
-
-def _checked_options(verb: object, options: ChangeOptions) -> ChangeOptions:
-    """Return options that a store may keep, for a verb that it has."""
-    if not isinstance(verb, str) or verb not in VERBS:
-        raise InvalidArgument(f"'{verb}' is no verb that changes jobs")
-    if verb == "move" and options.queue is None and options.priority is None:
-        raise InvalidArgument("a move names another queue or another priority")
-    delay, spread = check_delay(options.delay), check_delay(options.spread, "spread")
-    queue = None if options.queue is None else check_name(options.queue, "the queue's name")
-    priority = None if options.priority is None else int(parse_priority(options.priority))
-    checked = ChangeOptions(delay, spread, queue, priority)
-    for option, value in checked._asdict().items():
-        if option not in VERBS[verb].options and value != getattr(UNCHANGED, option):
-            raise InvalidArgument(f"a {verb} takes no {option}")
-    return checked
-
-
 def _queue(name: object) -> str:
     if not isinstance(name, str):
         raise InvalidArgument(f"a queue's name is a text, not {name!r}")
     return name
-
-
-def _shortened(request: OperationRequest) -> OperationRequest:
-    user, host = request.author
-    author = Author(_text(user), _text(host))
-    return replace(request, label=_text(request.label), why=_text(request.why), author=author)
-
-
-def _text(text: str) -> str:
-    return storable(text)[:LONGEST_TEXT]

@@ -1,4 +1,4 @@
-"""What becomes of retried jobs: the verdict on a canary, a ramp or a rollout, and the counts that operations show.
+"""Decisions about operations: whether a request can be, the verdict on its retried jobs, and the counts that it shows.
 
 Outcomes are read, never sent: a settle does not know of operations. The leader counts those of the whole operation in
 parts, and writes the sum with it, so that lists show them without a read of jobs.
@@ -7,10 +7,26 @@ parts, and writes the sum with it, so that lists show them without a read of job
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from dataclasses import replace
 from typing import Literal
 
-from queue_core.errors import OperationNotFound
-from queue_core.model.operation import Operation, Outcomes
+from queue_core.errors import InvalidArgument, JobNotFound, OperationNotFound
+from queue_core.model.operation import (
+    UNCHANGED,
+    VERBS,
+    Author,
+    ChangeOptions,
+    Operation,
+    OperationRequest,
+    Outcomes,
+    Rollout,
+)
+from queue_core.model.report import WorkerInfo
+from queue_core.model.rules import parse_priority
+from queue_core.model.text import storable
+from queue_core.model.validation import check_delay, check_name, check_rollout
+from queue_core.ports.inspector import Inspector
 from queue_core.ports.operations import OperationStore
 
 LATELY = 1000
@@ -74,6 +90,54 @@ async def read_outcomes(store: OperationStore, operation: Operation) -> Outcomes
     return await store.outcomes(operation.number, LATELY)
 
 
+SERVED = 20
+"""Jobs of an operation whose queue and type are looked at: the next ones."""
+
+
+class ReleaseWatch:
+    """Finds out whether the release that operations wait for is live where their jobs run."""
+
+    def __init__(self, store: OperationStore, inspector: Inspector) -> None:
+        self._store = store
+        self._inspector = inspector
+        # operation -> queue and type of its next jobs
+        self._places: dict[int, frozenset[tuple[str, str]]] = {}
+        # what was read last, and the seconds of time.monotonic until which it holds
+        self._workers: tuple[WorkerInfo, ...] = ()
+        self._until = float("-inf")
+
+    async def is_live(self, operation: Operation) -> bool:
+        """Return whether a live worker that can run a job of an operation has announced the release it waits for.
+
+        Raises:
+            StoreUnavailable, OperationNotFound: that is not known.
+        """
+        if time.monotonic() >= self._until:
+            self._workers = (await self._inspector.overview()).workers
+            self._until = time.monotonic() + RELEASE_SECONDS
+        there = [one for one in self._workers if not one.lost and one.release == operation.waits_for]
+        if not there:
+            return False
+        places = await self._places_of(operation)
+        live = not places or any(one.runs(queue, type_) for one in there for queue, type_ in places)
+        if live:
+            self._places.pop(operation.number, None)
+        return live
+
+    async def _places_of(self, operation: Operation) -> frozenset[tuple[str, str]]:
+        number, queue = operation.number, operation.request.options.queue
+        if number not in self._places:
+            found = set()
+            for job_id in await self._store.pending(number, SERVED):
+                with suppress(JobNotFound):
+                    job = await self._inspector.get(job_id)
+                    found.add((queue or job.queue, job.type))
+            self._places[number] = frozenset(found)
+        return self._places[number]
+
+
+RELEASE_SECONDS = 0.5
+"""Seconds for which one look at the workers counts for all operations that wait."""
 UNCOUNTED = 100
 """Operations whose outcomes are counted at a time."""
 PARTS = 4
@@ -143,3 +207,42 @@ class OutcomeCounts:
         turn = sorted(open_, key=lambda part: (part < start, part))[:PARTS]
         self._next[operation.number] = turn[-1] + 1
         return turn
+
+
+LONGEST_TEXT = 500
+"""Characters of a label, a reason or a note."""
+
+
+def check_request(request: OperationRequest) -> OperationRequest:
+    """Return an operation that a store may keep."""
+    options, rollout = check_options(request.verb, request.options), check_rollout(request.rollout)
+    careful = rollout if request.verb == "retry" else Rollout(rate=rollout.rate, begin_at=rollout.begin_at)
+    return shortened(replace(request, options=options, rollout=careful))
+
+
+def check_options(verb: object, options: ChangeOptions) -> ChangeOptions:
+    """Return options that a store may keep, for a verb that it has."""
+    if not isinstance(verb, str) or verb not in VERBS:
+        raise InvalidArgument(f"'{verb}' is no verb that changes jobs")
+    if verb == "move" and options.queue is None and options.priority is None:
+        raise InvalidArgument("a move names another queue or another priority")
+    delay, spread = check_delay(options.delay), check_delay(options.spread, "spread")
+    queue = None if options.queue is None else check_name(options.queue, "the queue's name")
+    priority = None if options.priority is None else int(parse_priority(options.priority))
+    checked = ChangeOptions(delay, spread, queue, priority)
+    for option, value in checked._asdict().items():
+        if option not in VERBS[verb].options and value != getattr(UNCHANGED, option):
+            raise InvalidArgument(f"a {verb} takes no {option}")
+    return checked
+
+
+def shortened(request: OperationRequest) -> OperationRequest:
+    """Return a request whose texts are bounded."""
+    user, host = request.author
+    author = Author(short_text(user), short_text(host))
+    return replace(request, label=short_text(request.label), why=short_text(request.why), author=author)
+
+
+def short_text(text: str) -> str:
+    """Return a text as a store may keep it."""
+    return storable(text)[:LONGEST_TEXT]

@@ -372,3 +372,17 @@ def attempts_of(job: Job, failed: Sequence[Attempt]) -> list[JobAttempt]:
         times = (job.worker, job.started_at, ended, job.release)
         found.append(JobAttempt(job.id, job.token, number, kind, "", "", "", "", *times))
     return found
+
+
+class JobStack(NamedTuple):
+    """Where a running job was: a request, and what its worker has answered."""
+
+    # in the order of the requests
+    number: int
+    job_id: str
+    worker: str
+    requested_at: datetime
+    # None: not answered
+    taken_at: datetime | None
+    # as the worker wrote it, a JSON object (see `queue_core.worker.stacks`); "": not answered
+    text: str

@@ -20,6 +20,9 @@ from queue_core.model.operation import (
 )
 from queue_core.model.triage.signatures import SignatureFacts
 
+STACKS_OF_A_JOB, STACKS_IN_ALL = 5, 1000
+"""Stacks that are kept with a job, and of all jobs together: some 5 MB."""
+
 
 class OperationStore(Protocol):
     """Operators' changes. Every method raises `StoreUnavailable`, within a bounded time, when the store is unreachable.
@@ -143,6 +146,10 @@ class OperationStore(Protocol):
 
     async def list_members(self, number: int, after: int, limit: int) -> list[MemberJob]:
         """Return up to `limit` changed members behind position `after`, in their order."""
+        ...
+
+    async def pending(self, number: int, limit: int) -> list[str]:
+        """Return the ids of up to `limit` members that no step has taken yet, in their order."""
         ...
 
     async def close(self) -> None:

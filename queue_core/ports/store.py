@@ -23,6 +23,7 @@ from queue_core.model.job import (
     Settled,
     Stray,
 )
+from queue_core.model.report import JobStack
 
 
 class ClaimRequest(NamedTuple):
@@ -146,6 +147,13 @@ class HeartbeatReply(NamedTuple):
     strays: tuple[Stray, ...] = ()
 
 
+class StackRequest(NamedTuple):
+    """An operator's question where a running job is."""
+
+    number: int
+    job_id: str
+
+
 class StoreHeartbeat(Protocol):
     """The heartbeat's link to the store: blocking, used by one thread, on its own connection."""
 
@@ -159,6 +167,14 @@ class StoreHeartbeat(Protocol):
 
     def hand_back(self, worker: str, started: Sequence[str]) -> None:
         """End a worker's leases of all other jobs than `begun`, as not begun: the next reclaim releases them."""
+        ...
+
+    def stack_requests(self, worker: str) -> list[StackRequest]:
+        """Return some requests for stacks of its jobs that a worker has not answered, the oldest first."""
+        ...
+
+    def give_stack(self, request: StackRequest, text: str) -> None:
+        """Keep the answer to a request, a JSON object, however late it comes."""
         ...
 
     def close(self) -> None:
@@ -291,6 +307,14 @@ class JobStore(Protocol):
 
         A job keeps its newest 1,000 lines. Repeated lines are accepted and change nothing.
         """
+        ...
+
+    async def ask_stack(self, job_id: str) -> JobStack | None:
+        """Store a request for the stack of a running job, and wake its worker; None: the job does not run."""
+        ...
+
+    async def stacks(self, job_id: str) -> list[JobStack]:
+        """Return the stacks of a job that were taken, the newest first."""
         ...
 
     async def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:

@@ -82,7 +82,11 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 | `<prefix>operations:of:<signature>` | ZSET number → number | those on all jobs of an error |
 | `<prefix>operations:preparing`, `<prefix>operations:ended` | ZSET number → time | by their last change |
 | `<prefix>operations_of:<id>` | ZSET number → number | the operations that have changed a job, the last 1,000 |
+| `<prefix>operations:uncounted` | ZSET number → number | retries of which some outcomes are not known yet |
 | `<prefix>operation_number` | string | the last number of an operation |
+| `<prefix>stacks:<id>` | HASH number → JSON | the last stacks of a running job: worker, times, answer; expires |
+| `<prefix>stacks:asked:<worker>` | HASH number → id | those that its worker is asked for; expires |
+| `<prefix>stacks:number` | string | the last number of a stack |
 | `<prefix>leaders` | HASH duty → time, worker | which worker leads until when |
 | `<prefix>hints:{due}` | ZSET queue → time | when the first scheduled or retrying job is due, or before |
 | `<prefix>hints:{leases}` | ZSET queue → time | when the first lease ends, or before |
@@ -150,6 +154,10 @@ class Keys:
     def operations_of(self, ids: Iterable[str]) -> list[str]:
         """Return the keys of the operations that have changed jobs."""
         return [f"{self._prefix}operations_of:{job_id}" for job_id in ids]
+
+    def stacks(self, name: str) -> str:
+        """Return the key of the stacks of a job, of asked:<worker>, or of their number."""
+        return f"{self._prefix}stacks:{name}"
 
     def done_parts(self, queue: str) -> tuple[str, str]:
         """Return the text before and after the id in a queue's done channels."""

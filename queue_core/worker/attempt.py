@@ -58,12 +58,26 @@ class OwnTransaction(Protocol):
         ...
 
 
+class AskedChild(Protocol):
+    """A child process that runs an attempt."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        ...
+
+    async def stack(self) -> dict[str, Any]:
+        """Return where its handler is; see `queue_core.worker.stacks`."""
+        ...
+
+
 class RunningAttempt:
     """Mutable on purpose: the runner, the settler and the heartbeat each keep their part here."""
 
     __slots__ = (
         "abandoned",
         "ahead",
+        "child",
         "claim",
         "completion",
         "deadline",
@@ -89,7 +103,7 @@ class RunningAttempt:
     def __init__(self, claim: Claim, claimed_at: float, journal: LineKeeper | None = None) -> None:
         self.claim = claim
         # None while it waits for a slot
-        self.task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[Any] | None = None
         # seconds of time.perf_counter
         self.started = 0.0
         # seconds of time.monotonic; infinity = no limit
@@ -102,6 +116,8 @@ class RunningAttempt:
         self.stopped_at = inf
         # settled although its handler goes on, which swallowed the cancellation: nothing that it does counts any more
         self.abandoned = False
+        # the child process that runs it
+        self.child: AskedChild | None = None
         # identifier of the thread that runs a plain function
         self.thread: int | None = None
         self.progress: int | None = None

@@ -8,6 +8,7 @@ Without the worker it ends at once without an answer: no outcome could be stored
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import json
 import logging
@@ -31,6 +32,7 @@ from queue_core.worker.execution import ExecutionContext, execute
 from queue_core.worker.journal import Relay
 from queue_core.worker.options import EXIT_LIFESPAN, EXIT_USAGE
 from queue_core.worker.process import load_target, run_loop
+from queue_core.worker.stacks.answer import ENDED, resident, take
 
 logger = logging.getLogger("queue_core.worker")
 
@@ -57,24 +59,61 @@ class ReportingAttempt(RunningAttempt):
         _send(self._output, {"progress": percent, "message": message})
 
 
+class ChildCommands:
+    """Reads what the worker writes, on a thread of its own, also while a handler blocks the loop."""
+
+    def __init__(self, source: TextIO, output: TextIO) -> None:
+        self._output = output
+        self._loop = asyncio.get_running_loop()
+        self._ident = threading.get_ident()
+        # None: there will be none
+        self.jobs: asyncio.Queue[list[Any] | None] = asyncio.Queue()
+        # what is asked for is where this is
+        self.running: ReportingAttempt | None = None
+        threading.Thread(target=self._read, args=(source,), name="commands", daemon=True).start()
+
+    def _read(self, source: TextIO) -> None:
+        job: list[Any] | None = []
+        while job is not None:
+            line = source.readline()
+            job = json.loads(line) if line.endswith("\n") else None
+            if job is None and line:
+                job = []
+                self._show_stack()
+                continue
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self.jobs.put_nowait, job)
+
+    def _show_stack(self) -> None:
+        attempt = self.running
+        found = {"problem": ENDED} if attempt is None else take(attempt, self._loop, self._ident)
+        if "kind" in found:
+            found["kind"] = f"child {found['kind']}"
+        _send(self._output, {"stack": found | {"memory": resident(), "grown": None, "pid": os.getpid()}})
+
+
 async def run(jobs: JobQueue, worker: str, source: TextIO, output: TextIO) -> None:
     """Run the jobs on `source` until it ends."""
     lifespan = jobs.lifespans.prepare()
     await lifespan.enter()
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="job") as threads:
         around = ExecutionContext(jobs.settings.limits, worker, threads, jobs.hooks, jobs.store, lifespan.state)
-        while (line := await asyncio.to_thread(source.readline)).endswith("\n"):
-            claim = Claim(*json.loads(line))
+        commands = ChildCommands(source, output)
+        while (line := await commands.jobs.get()) is not None:
+            claim = Claim(*line)
             claim = claim._replace(tags=tuple(claim.tags))
             _send(output, {"started": claim.id})
             attempt = ReportingAttempt(claim, output)
             attempt.started = time.perf_counter()
+            commands.running = attempt
             # A task of its own: the context variables that a job sets are not those of the next one.
             context = contextvars.copy_context()
             enter_worker(context, worker)
             context.run(enter_attempt, claim)
             handling = execute(attempt, jobs.tasks.get(claim.type), around)
-            outcome = await asyncio.create_task(handling, context=context)
+            attempt.task = task = asyncio.create_task(handling, context=context)
+            outcome = await task
+            commands.running = None
             attempt.lines.flush()
             _send(output, {"outcome": outcome, "settled": attempt.settled, "perhaps": attempt.perhaps})
     try:

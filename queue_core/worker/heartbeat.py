@@ -33,6 +33,7 @@ from queue_core.worker import neighbours
 from queue_core.worker.attempt import RunningAttempt
 from queue_core.worker.fetcher import Claims
 from queue_core.worker.journal import EventPublisher
+from queue_core.worker.stacks.answer import StackAnswers
 
 logger = logging.getLogger("queue_core.worker")
 
@@ -145,6 +146,8 @@ class Heartbeat:
         self.place, self._process = neighbours.place(), neighbours.process()
         # whether orders reach the worker at once, and has claimed nothing lately; set by the worker
         self.may_rest: Callable[[], bool] = lambda: False
+        # whether orders and requests reach the worker at once; set by the worker
+        self.hears: Callable[[], bool] = lambda: False
         # the last heartbeat has announced that the next one may come later
         self._rested = self._called = False
         self._renewed_at = float("-inf")
@@ -162,6 +165,9 @@ class Heartbeat:
     def start(self) -> None:
         """Start the thread; the first heartbeat announces the worker."""
         self._loop = asyncio.get_running_loop()
+        self._stacks = StackAnswers(
+            self._store_heartbeat, lambda: self._identity().worker, self._held, self._loop, threading.get_ident()
+        )
         self._thread = threading.Thread(target=self._live, name="heartbeat", daemon=True)
         self._thread.start()
 
@@ -225,6 +231,7 @@ class Heartbeat:
                 if self._stalled.is_set():
                     self._hand_back()
                 self._renew(full, called)
+                self._answer(called)
                 if full:
                     self._last_full = now
                 self._failed_since = None
@@ -244,6 +251,15 @@ class Heartbeat:
             with suppress(Exception):  # what is left is left until its lease ends
                 self._store_heartbeat.hand_back(self._identity().worker, [])
         self._store_heartbeat.close()
+
+    def _answer(self, called: bool) -> None:
+        """Answer where jobs are, when asked: a request wakes this thread, or, where none arrives, is looked for."""
+        self._stacks.memory.sample()
+        if called or (self._held and not self.hears()):
+            try:
+                self._stacks.run_once()
+            except Exception as error:  # the leases are renewed: that is what this thread is for
+                logger.warning("no stack was answered: %s", error, exc_info=not isinstance(error, QueueCoreError))
 
     def _renew(self, full: bool, called: bool = False) -> None:
         held = [attempt for attempt in list(self._held.values()) if not attempt.handed_back]

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 from queue_core.client.logs import logging_form
 from queue_core.client.tasks import Definition
@@ -32,6 +32,8 @@ from queue_core.worker.attempt import RunningAttempt
 # A job goes in as one JSON line on the child's standard input; that it has started, its progress, log and outcome
 # come back as JSON lines through a pipe of their own, since a handler may print.
 
+ASK_STACK = b"null\n"
+"""What a child reads in place of a job when it is asked where its handler is."""
 LONGEST = 64 << 20
 """Bytes of one line: well above what limits a result and a traceback."""
 
@@ -54,6 +56,13 @@ class ChildProcess:
         self._process = process
         self._reader = reader
         self._transport = transport
+        # who waits for the stack of the job that it runs
+        self._requested: asyncio.Future[dict[str, Any]] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
 
     @classmethod
     async def start(cls, target: str, worker: str) -> Self:
@@ -96,6 +105,7 @@ class ChildProcess:
         """
         assert self._process.stdin is not None
         started = False
+        attempt.child = self
         try:
             self._process.stdin.write(json.dumps(attempt.claim).encode() + b"\n")
             await self._process.stdin.drain()
@@ -112,9 +122,25 @@ class ChildProcess:
                     attempt.report(message["progress"], message["message"])
                 if "log" in message:
                     attempt.relay(message["log"])
+                if "stack" in message and self._requested is not None and not self._requested.done():
+                    self._requested.set_result(message["stack"])
         except ConnectionError:  # it ended before it took the job
             pass
+        finally:
+            attempt.child = None
         raise ChildLost(await self._process.wait(), started)
+
+    async def stack(self) -> dict[str, Any]:
+        """Return where the handler in the child is; several that ask at a time get one answer.
+
+        Raises:
+            OSError: the child has ended.
+        """
+        assert self._process.stdin is not None
+        if self._requested is None or self._requested.done():
+            self._requested = asyncio.get_running_loop().create_future()
+            self._process.stdin.write(ASK_STACK)
+        return await asyncio.shield(self._requested)
 
     async def close(self, leaves: bool) -> None:
         """End the child; one that `leaves` lifespans gets some seconds for them."""

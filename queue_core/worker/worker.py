@@ -258,7 +258,7 @@ class Worker:
             self._fetcher.claims,
         )
         if isinstance(self._jobs.store, AttentiveStore):
-            heartbeat.may_rest = self._may_rest
+            heartbeat.may_rest, heartbeat.hears = self._may_rest, self._jobs.store.hears
             self._jobs.store.on_order(self.id, heartbeat.place, heartbeat.wake)
         return heartbeat
 

@@ -20,9 +20,8 @@ def blocks(name: str, language: str) -> list[str]:
 
 def commands() -> list[str]:
     """Return every command line of the documentation, pipes taken apart."""
-    lines = [
-        line for name in ("commands.md", "metrics.md") for block in blocks(name, "sh") for line in block.splitlines()
-    ]
+    pages = ("commands.md", "metrics.md", "retrying.md")
+    lines = [line for name in pages for block in blocks(name, "sh") for line in block.splitlines()]
     lines += re.findall(r"`(jobconsole exporter [^`]*)`", (DOCS / "metrics.md").read_text())
     found = []
     for line in lines:
@@ -47,7 +46,7 @@ def test_a_command_of_the_documentation_is_understood(line: str) -> None:
 def test_every_verb_is_documented() -> None:
     documented = {tuple(word for word in shlex.split(line)[1:3] if re.fullmatch("[a-z]+", word)) for line in commands()}
     for noun, verbs in {
-        "job": "list show logs enqueue edit retry move cancel delete restore",
+        "job": "list show logs stack enqueue edit retry move cancel delete restore",
         "dlq": "groups list review retry move delete restore export purge",
         "op": "list show watch pause resume cancel undo run",
         "type": "list show",

@@ -37,10 +37,10 @@ class TestLooking:
         answer = detached("op", "list")
         lines = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in answer.out.splitlines()]
         who = f"{getpass.getuser()}@{socket.gethostname()}"[:40]
-        assert lines[0] == ["#", "CREATED", "WHO", "VERB", "STATE", "DONE", "SKIPPED", "ERRORED", "WHAT"]
-        assert [*lines[1][:1], *lines[1][2:]] == ["2", who, "delete", "done", "2/2", "1", "0", "2 jobs by id"]
+        assert lines[0] == ["#", "CREATED", "WHO", "VERB", "STATE", "DONE", "SKIPPED", "ERRORED", "OUTCOME", "WHAT"]
+        assert [*lines[1][:1], *lines[1][2:]] == ["2", who, "delete", "done", "2/2", "1", "0", "-", "2 jobs by id"]
         assert [*lines[2][:1], *lines[2][2:]] == [
-            "1", who, "retry", "running", "0/3", "0", "0", "status=dead signature=aaaa (mended)",
+            "1", who, "retry", "running", "0/3", "0", "0", "-", "status=dead signature=aaaa (mended)",
         ]  # fmt: skip
 
     def test_pages_and_those_that_have_not_ended(self, detached: Shop) -> None:
@@ -65,7 +65,8 @@ class TestLooking:
         assert "outcomes      of the last 3: 3 still running\n" in answer.out
         assert set(answer.out.split("changed jobs:\n")[1].split()) == set(DEAD[:3])
         body = detached("op", "show", "1", "--json").body
-        assert body["outcomes"] == {"looked": 3, "completed": 0, "dead": 0, "unfinished": 3, "ended": 0}
+        outcomes = {"looked": 3, "completed": 0, "dead": 0, "unfinished": 3, "retrying": 0, "recovered": 0, "ended": 0}
+        assert body["outcomes"] == outcomes
         assert sorted(body["ids"]) == DEAD[:3]
 
     def test_text_of_people_is_harmless(self, dead: Shop) -> None:
@@ -220,6 +221,7 @@ class TestWorkers:
     def test_detaching_without_a_worker_is_a_warning(self, dead: Shop) -> None:
         answer = dead("dlq", "retry", DEAD[0], "--detach")
         assert answer.err == (
+            "jobconsole: warning: no worker is alive: the jobs wait until one is\n"
             "jobconsole: warning: no live worker carries operation #1 out; 'jobconsole op run 1' does it here\n"
         )
 
@@ -228,4 +230,7 @@ class TestWorkers:
 
         dead.play(a_worker)
         answer = dead("dlq", "retry", DEAD[1], "--detach", "--json")
-        assert (answer.err, answer.body) == ("", {"version": 1, "verb": "retry", "matched": 1, "operation": 2})
+        warning = "no live worker runs send: the jobs wait until one does"
+        assert answer.err == f"jobconsole: warning: {warning}\n"
+        body = {"version": 1, "verb": "retry", "matched": 1, "operation": 2, "warnings": [warning]}
+        assert answer.body == body

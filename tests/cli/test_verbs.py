@@ -20,12 +20,12 @@ from tests.conformance.making import worker_beat
 from tests.conformance.world import World
 
 LOOKING = {
-    "job list", "job show", "job compare", "job logs", "dlq groups", "dlq show", "dlq compare", "dlq list",
-    "dlq export", "op list", "op show", "op watch",
+    "job list", "job show", "job compare", "job logs", "job stack", "dlq groups", "dlq show", "dlq compare",
+    "dlq list", "dlq export", "op list", "op show", "op watch",
     "queue list", "schedule list", "type list", "type show", "worker list", "open", "events", "exporter", "top",
     "completion", "contexts", "doctor", "health",
 }  # fmt: skip
-"""Verbs that change nothing in the store; an export writes a file, and can be rehearsed."""
+"""Verbs that change nothing in the store; an export writes a file, and can be rehearsed. A stack is only asked for."""
 OF_THEIR_OWN = {"ui", "demo", "bench", "worker run"}
 """What runs until somebody ends it, or on servers of its own."""
 

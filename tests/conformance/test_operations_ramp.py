@@ -12,6 +12,7 @@ from queue_core import JobQueue
 from queue_core.errors import InvalidArgument, InvalidJob
 from queue_core.model.operation import Operation, Outcomes, Rollout
 from queue_core.model.retry import Retry
+from tests.conformance.making import worker_beat
 from tests.conformance.test_jobs_operations import asked, dead_jobs, ended
 from tests.conformance.test_operations import dead, started
 from tests.conformance.working import PATIENCE, until, working
@@ -224,3 +225,42 @@ async def test_what_cannot_be_is_refused(jobs: JobQueue, wrong: dict[str, Any], 
         pytest.skip("no store is asked")
     with pytest.raises((InvalidArgument, InvalidJob), match=why):
         await jobs.operations.submit(asked(rollout=Rollout(**wrong)), [])
+
+
+async def test_it_begins_when_the_release_is_live_where_its_jobs_run(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 4)
+    request = asked(rollout=Rollout(canary=1, when_release="r125"))
+    number = (await jobs.operations.submit(request, ids)).number
+    ended_one = await jobs.operations.submit(asked(rollout=Rollout(when_release="r126")), ids)
+
+    async def announce(worker: str, **given: Any) -> None:
+        release = await jobs.store.register_release("r125")
+        beat = worker_beat(worker=worker, release=release, queues=("default",), lease=60.0, interval=20.0)._replace(
+            **given
+        )
+        heart = jobs.store.open_heartbeat()
+        await asyncio.to_thread(heart.renew, beat)
+        await asyncio.to_thread(heart.close)
+
+    async def waits() -> bool:
+        """Have executors that know nothing look, as after a kill."""
+        for executor in (jobs.operations.executor(), jobs.operations.executor()):
+            await executor.run_once()
+        return (await jobs.operations.get(number)).waits_for == "r125"
+
+    assert await waits(), "no worker has it"
+    await announce("other", types=("other",))
+    assert await waits(), "its worker runs other types"
+    await announce("elsewhere", types=("charge",), queues=("elsewhere",))
+    assert await waits(), "its worker takes other queues"
+    await jobs.operations.pause(number)
+    await announce("fixed", types=("charge",))
+    assert await waits(), "paused"
+    await jobs.operations.resume(number)
+    assert not await waits()
+    for _ in range(2):
+        await jobs.operations.executor().run_once()
+    operation = await jobs.operations.get(number)
+    assert (operation.awaiting_canary, operation.processed) == (True, 1)
+    assert await jobs.operations.cancel(ended_one.number), "the other still waits, and can be ended"
+    assert (await jobs.operations.get(ended_one.number)).processed == 0

@@ -25,11 +25,14 @@ from tests.conformance.world import World
 NIGHTLY = Schedule("nightly", "0 3 * * *", "Europe/Paris", "report", "{}", "reports")
 LOOKING = {
     "attempts", "close", "conservation", "count", "facts", "get", "ids", "jobs", "logs", "overview", "ping", "series",
-    "signatures", "tallies", "types",
+    "signatures", "tallies", "types", "dead_counts", "releases", "sample"
 }  # fmt: skip
 
 
-LOOKS_AT_OPERATIONS = {"changed_ids", "get", "list_for_job", "list_operations", "outcomes"}
+LOOKS_AT_OPERATIONS = {
+    "changed_ids", "get", "list_for_job", "list_operations", "list_settling", "outcomes", "pending_ids", "stacks",
+    "stage_outcomes",
+}  # fmt: skip
 LOOKS_AT_SCHEDULES = {"add", "get", "list", "ticks"}
 ASKED = OperationRequest("delete", "x", Author("ana", "bastion-1"))
 CHANGES: dict[str, tuple[Any, ...]] = {
@@ -37,6 +40,7 @@ CHANGES: dict[str, tuple[Any, ...]] = {
     "pause_queue": ("mail",),
     "resume_queue": ("mail",),
     "command": ("worker-1", "quiet"),
+    "ask_stack": ("x",),
     "submit": (ASKED, ["x"]),
     "run": (1,),
     "executor": (),

@@ -151,12 +151,14 @@ async def test_what_cannot_be_is_refused_and_nothing_is_written(jobs: JobQueue, 
 async def test_a_store_that_goes_away_ends_with_what_is_known(jobs: JobQueue, world: World) -> None:
     frozen = await plan(jobs.inspector, "delete", Target("three", ids=tuple(await bury(world, 3))))
     effects = jobs.operations._effects
-    gone = Operations(Leaving(MemoryOperations(jobs.store), "add"), effects)  # type: ignore[arg-type]
+    gone = Operations(Leaving(MemoryOperations(jobs.store), "add"), effects, jobs.store, jobs.inspector)  # type: ignore[arg-type]
     report = await apply(gone, frozen, ANA)
     assert (report.processed, report.errored, report.finished) == (0, 3, True)
     assert "connection was closed" in sentence(report)
     assert sentence(report).startswith("nothing was deleted: ")
-    watched = await apply(Operations(Leaving(MemoryOperations(jobs.store), "step"), effects), frozen, ANA)  # type: ignore[arg-type]
+    watched = await apply(
+        Operations(Leaving(MemoryOperations(jobs.store), "step"), effects, jobs.store, jobs.inspector), frozen, ANA
+    )  # type: ignore[arg-type]
     assert watched.operation is not None
     assert (watched.operation.state, "connection was closed" in watched.problem) == ("running", True)
 

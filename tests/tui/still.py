@@ -214,6 +214,12 @@ class StillOperator(Operator):
     async def run(self) -> None:
         """Nothing is carried out."""
 
+    async def cautions(self, target: Target, plan: Plan) -> list[str]:
+        return [
+            "no live worker runs send_email: the jobs wait until one does",
+            "#82 of bo retries 1,204 of these, too; what it has retried is skipped",
+        ]
+
     async def freeze(self, verb: Verb, target: Target) -> Frozen:
         """Freeze as many jobs as the screen knows of."""
         number = target.about or 0

@@ -159,12 +159,14 @@ async def test_logs() -> None:
 
 async def test_timeline() -> None:
     """What happened before, an operator's retry included."""
-    await pictured("timeline", NARROW, "enter", "enter", "left_square_bracket", "left_square_bracket")
+    await pictured(
+        "timeline", NARROW, "enter", "enter", "left_square_bracket", "left_square_bracket", "left_square_bracket"
+    )
 
 
 async def test_difference() -> None:
     """What was the same in two attempts stands once, what differs below each other."""
-    await pictured("diff", NARROW, "enter", "enter", "left_square_bracket", "n")
+    await pictured("diff", NARROW, "enter", "enter", "left_square_bracket", "left_square_bracket", "n")
 
 
 async def test_full_screen() -> None:

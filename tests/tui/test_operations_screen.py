@@ -44,7 +44,7 @@ async def test_the_list_has_the_newest_first(sit: Sit, jobs: JobQueue, world: Wo
     await ask(jobs, ids[1:], pace=CAREFUL, label="KeyError: <str>")
     async with sit(size) as seat:
         await at_operations(seat, 2)
-        await seat.until("▶ running")
+        await seat.until("▶ canary")
         rows = seat.table("operations").selection.rows
         assert [(row.number, row.verb, row.user) for row in rows] == [(2, "retry", "ana"), (1, "delete", "ana")]
         for part in ("WHO", "STATE", "✓ done", "KeyError: <str>", "canary", "2 still running"):
@@ -65,7 +65,7 @@ async def test_one_operation_in_detail_with_its_jobs(
         await seat.press("enter")
         for part in (
             "ana@desk-7", "the field is back", "into queue crm, with priority 20", "77aa00cccccc", "3 of 3 jobs",
-            "changed      3", "1 completed, 2 still running", "Jobs it changed", "✓ completed",
+            "changed      3", "1 of 1 completed, 2 running", "Jobs it changed", "✓ completed",
         ):  # fmt: skip
             await seat.until(part)
         await seat.press("enter", "enter")

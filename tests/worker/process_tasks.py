@@ -142,3 +142,18 @@ def inside() -> list[str]:
     read = sys.stdin.read()
     inherited = subprocess.run(["ls", "/proc/self/fd"], stdout=subprocess.PIPE, text=True, close_fds=False, check=True)
     return [read, str(len(inherited.stdout.split())), threading.current_thread().name]
+
+
+def read_block(until: str) -> None:
+    while not Path(until).exists():
+        time.sleep(0.02)
+
+
+@jobs.task(process=True)
+def reads_a_block(until: str) -> None:
+    read_block(until)
+
+
+@jobs.task(process=True)
+async def waits_for_a_block(until: str) -> None:
+    await asyncio.to_thread(read_block, until)

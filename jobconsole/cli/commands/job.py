@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from jobconsole.cli import stack
 from jobconsole.cli.change import add_verb, operate
 from jobconsole.cli.commands import causes, edit, enqueue
 from jobconsole.cli.failures import DONE, note
@@ -72,6 +73,7 @@ def add_arguments(parser: Parser) -> None:
     logs.add_argument(
         "--limit", type=whole(1, LINES), default=LINES, metavar="N", help="the last N lines (default all)"
     )
+    stack.add_arguments(add("stack", stack.run, "where a running job is: its worker is asked, and answers within 2 s"))
     enqueue.add_arguments(add("enqueue", enqueue.run, "put a job in; prints its id"))
     edit.add_arguments(add("edit", edit.run, "enqueue a job that has ended anew, with another payload"))
     completed = "put dead jobs back to queued (completed ones by id or with --status completed)"

@@ -70,6 +70,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("trigger", "T", "trigger", "Enqueue the job of this schedule now, opens a sheet first", CHANGE, True, 4),
     Action("quiet", "Q", "quiet", "Let this worker claim no more jobs, or let it claim again", CHANGE, True, 5),
     Action("stop", "S", "stop", "Let this worker finish its jobs and end, after a question", CHANGE, True, 6),
+    Action("stack", "L", "stack", "Ask the worker of this running job where it is; kept with the job", CHANGE, True),
     Action("mark", "space", "mark", "Mark this row; verbs then act on all marked ones", CHANGE, False, 9),
     Action("mark_range", "v", "mark range", "Mark all rows from the last marked one to this one", CHANGE),
     Action("mark_all", "asterisk", "mark all", "Mark everything that matches, also what is not loaded", CHANGE),

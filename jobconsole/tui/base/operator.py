@@ -9,6 +9,7 @@ from dataclasses import replace
 from textual.message import Message
 
 from jobconsole.actions import plan as plans
+from jobconsole.actions.caution import cautions
 from jobconsole.actions.edit import Draft, Edited, submit_edit
 from jobconsole.actions.plan import REPORTED_IDS, REVERSIBLE, Plan, Report, Target, Verb
 from jobconsole.actions.verbs import ImmediateActions, ScheduleVerb, Steer, Switched
@@ -19,6 +20,7 @@ from queue_core.client.operations import this_author
 from queue_core.errors import OperationNotFound, QueueCoreError, ReadOnly, StoreUnavailable
 from queue_core.model.job import Job
 from queue_core.model.operation import Operation, WorkerOrder
+from queue_core.model.report import JobStack
 
 POLL_SECONDS = 1.0
 """Seconds at most between two looks for operations to carry out, and at this console's own ones."""
@@ -227,6 +229,24 @@ class Operator:
             raise ReadOnly("edit")
         connection = self._connection
         return await submit_edit(connection.jobs, job, draft, this_author(), why, connection.operations)
+
+    async def cautions(self, target: Target, plan: Plan) -> list[str]:
+        """Return what to know before this plan is carried out, a sentence each.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time.
+        """
+        return await cautions(self._connection.jobs.inspector, self._connection.operations, target, plan)
+
+    async def stack(self, job_id: str) -> JobStack | None:
+        """Ask the worker of a running job where that is; None: it does not run.
+
+        Raises:
+            ReadOnly, StoreUnavailable: nothing was asked.
+        """
+        if self.read_only:
+            raise ReadOnly("job stack")
+        return await self._connection.operations.ask_stack(job_id)
 
     async def order(self, worker: str, label: str, order: WorkerOrder) -> str:
         """Give a worker an order; returns a sentence.

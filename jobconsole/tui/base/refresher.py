@@ -20,6 +20,7 @@ from jobconsole.core.progress import OperationLine, operation_line, retried_befo
 from jobconsole.core.rows import JobLine, job_line
 from jobconsole.core.schedules import ScheduleLine, TickLine, schedule_line
 from jobconsole.core.snapshot import SnapshotNeeds, read_snapshot
+from jobconsole.present.stack import LiveStack, read_stack
 from jobconsole.tui.base.messages import Adopted, Flush, Operating, ServersChanged
 from queue_core.errors import JobNotFound, StoreUnavailable
 from queue_core.model.filters import Filter
@@ -93,6 +94,10 @@ class OperationReader:
     async def of_job(self, job_id: str) -> list[Operation]:
         """Read the operations that have changed a job, the newest first."""
         return await self._read(lambda _: self._connection.operations.list_for_job(job_id))
+
+    async def stacks(self, job_id: str) -> list[LiveStack]:
+        """Read the stacks of a job that were taken, the newest first."""
+        return [read_stack(one) for one in await self._read(lambda _: self._connection.operations.stacks(job_id))]
 
     async def facts(self, target: Target) -> Facts:
         """Read what a target consists of, and the outcome of earlier retries of its signatures."""

@@ -9,20 +9,24 @@ from jobconsole.actions.edit import refusal
 from jobconsole.actions.plan import REVERSIBLE, Target
 from jobconsole.actions.verbs import Steer
 from jobconsole.core.progress import OperationLine
+from jobconsole.core.rows import NAME
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import IMMEDIATE
+from jobconsole.present.job import STACK
+from jobconsole.present.stack import SILENT
 from jobconsole.tui.base.host import replace, spawn
 from jobconsole.tui.screens.view import RowActions
 from jobconsole.tui.sheets.confirm import Confirm, Offer
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.jobs import JobTable
-from jobconsole.tui.widgets.live import QueueTable, WorkerTable
+from jobconsole.tui.widgets.live import QueueTable, RunningTable, WorkerTable
 from jobconsole.tui.widgets.operations import MemberTable, OperationFacts, OperationTable
 from jobconsole.tui.widgets.signatures import SignatureTable
 from queue_core.client.operations import this_author
 from queue_core.errors import QueueCoreError
 from queue_core.model.operation import WorkerOrder
 from queue_core.model.report import WorkerInfo
+from queue_core.model.text import safe
 
 if TYPE_CHECKING:
     from jobconsole.actions.edit import Edited
@@ -72,8 +76,12 @@ class JobActions(RowActions):
     """Edit the job that is chosen; move what is chosen. Their screens are loaded when they are first asked for."""
 
     def refuses(self, action: str) -> str:
-        """What was deleted is not moved."""
+        """What was deleted is not moved; what does not run has no stack."""
         pane = self.view.pane
+        if action == "stack" and isinstance(pane, JobTable) and pane.selection.row is not None:
+            return "" if pane.selection.row.status == "running" else "only a running job has a stack"
+        if action == "stack" and not isinstance(pane, JobTable | RunningTable | Detail):
+            return "choose a running job: its worker is asked where it is"
         return TRASHED if action == "move" and pane is not None and pane.in_trash else ""
 
     def do_edit(self) -> None:
@@ -117,6 +125,35 @@ class JobActions(RowActions):
         text = f"enqueued as {edited.id}; the old job stays {status}"
         self.notice.show(edited.problem or text, "warn" if edited.problem else "good")
         self.console.refresher.resync()
+
+    def do_stack(self) -> None:
+        """Ask the worker of the running job where that is, and show the answer."""
+        pane = self.view.pane
+        job_id = pane.subject.job_id if isinstance(pane, Detail) else ""
+        if isinstance(pane, RunningTable | JobTable) and pane.selection.row is not None:
+            job_id = pane.selection.row.id
+        if not job_id:
+            self.notice.show("move the cursor to a running job: its worker is asked where it is", "warn")
+            return
+        if not isinstance(pane, Detail) and self.view.owner("open") is not None:
+            self.view.perform("open")
+        self.view.query_one(Detail).turn_to(STACK)
+        self.notice.show("asking its worker ...", "muted")
+        replace(self.view, "stack", self._stack, job_id)
+
+    async def _stack(self, job_id: str) -> None:
+        try:
+            stack = await self.console.operator.stack(job_id)
+        except QueueCoreError as error:
+            self.notice.show(str(error), "bad")
+            return
+        if stack is None:
+            self.notice.show("only a running job has a stack, and this one has ended", "warn")
+        elif stack.taken_at is None:
+            self.notice.show(f"worker {safe(stack.worker, NAME)} {SILENT}", "warn")
+        else:
+            self.notice.show("its worker has answered; kept with the job", "good")
+        self.view.query_one(Detail).read()
 
     def do_move(self) -> None:
         """Move what is chosen, after a look."""

@@ -10,6 +10,7 @@ from textual import on
 from jobconsole.actions.plan import Choice, Report, Target, Verb
 from jobconsole.actions.verbs import sentence, tone_of
 from jobconsole.core.snapshot import Snapshot
+from jobconsole.present.job import STACK, TRACEBACK
 from jobconsole.tui.base.bindings import BY_ID, refusal
 from jobconsole.tui.base.host import Host, displayed
 from jobconsole.tui.base.links import Link
@@ -240,7 +241,7 @@ class View(ViewFrame):
         """Show or fold the frames of libraries."""
         detail = self.query_one(Detail)
         detail.all_frames = not detail.all_frames
-        detail.tab = 0
+        detail.tab = STACK if detail.tab == STACK else TRACEBACK
         detail.repaint()
 
     def do_resync(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar
 
@@ -12,7 +14,7 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from jobconsole.actions.command import changing
-from jobconsole.actions.plan import ACTS_ON, Facts, Target, Verb, default_rollout
+from jobconsole.actions.plan import ACTS_ON, Facts, Plan, Target, Verb, default_rollout
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, wrap
 from jobconsole.format.words import title_of
@@ -24,12 +26,12 @@ from jobconsole.tui.widgets.retryfields import RetryFields
 from queue_core.errors import QueueCoreError
 
 COUNT = "type the number to delete permanently"
-WIDTH = 66
-"""Cells of the text, as the style sheet has it."""
+WIDTH, WIDE = 66, 76
+"""Cells of the text, as the style sheet has it; the second of a retry."""
 ROOMY = 32
 """Lines from which the sheet of a retry has blank lines around its text."""
-TAKEN = 15
-"""Lines of the sheet of a retry that are not for its text, without those blank ones."""
+TAKEN = 9
+"""Lines of the sheet of a retry that are not for its text nor its fields, without those blank ones."""
 LATER: dict[Verb, tuple[str, ...]] = {"retry": ("sample", "before")}
 """Facts that are read once the sheet is there: their places are kept."""
 
@@ -43,6 +45,13 @@ class ChangeSheet(PlanSheet):
         Binding("up,k", "app.focus_previous", "previous", show=False),
     ]
 
+    class Cautioned(Message, bubble=False):
+        """What to know before was read."""
+
+        def __init__(self, sentences: Sequence[str]) -> None:
+            super().__init__()
+            self.sentences = tuple(sentences)
+
     class FactsRead(Message, bubble=False):
         """What the target consists of was read."""
 
@@ -54,6 +63,8 @@ class ChangeSheet(PlanSheet):
         super().__init__(verb, target)
         # None: not read yet
         self._facts: Facts | None = None
+        # what to know before, a sentence each
+        self._cautions: tuple[str, ...] = ()
 
     def compose(self) -> ComposeResult:
         """The text, the fields, a hint about the one with the focus, the buttons."""
@@ -70,6 +81,7 @@ class ChangeSheet(PlanSheet):
 
     def on_mount(self) -> None:
         self.set_class(self.verb == "retry" and self.app.size.height < ROOMY, "-tight")
+        self.set_class(self.verb == "retry", "-wide")
         self.query_one("#sheet").border_title = title_of(self.verb, self.chosen.states & ACTS_ON[self.verb])
         self.offer_command()
         self.query_one(f"#{self.words.focus}").focus()
@@ -96,13 +108,24 @@ class ChangeSheet(PlanSheet):
         if self.plan is not None:
             for fields in self.query(RetryFields):
                 fields.put(self.plan.rollout)
+                spawn(self, "cautions", self._read_cautions, self.plan)
+        self._settle()
+
+    async def _read_cautions(self, plan: Plan) -> None:
+        with suppress(QueueCoreError):
+            self.post_message(self.Cautioned(await self.console.operator.cautions(self.chosen, plan)))
+
+    def on_change_sheet_cautioned(self, message: Cautioned) -> None:
+        self._cautions = message.sentences
         self._settle()
 
     def _settle(self) -> None:
         """Show what is known by now."""
-        lines, text = len(self.text(WIDTH)), self.query_one("#sheet-text", Drawn)
-        if lines > text.size.height:
-            # It grows at most: nothing moves up under the eye.
+        width = WIDE if self.verb == "retry" else WIDTH
+        lines, text = len(self.text(width)), self.query_one("#sheet-text", Drawn)
+        unfolded = any(fields.has_class("-unfolded") for fields in self.query(RetryFields))
+        if lines > text.size.height or unfolded:
+            # It grows at most, unless fields need its room: nothing moves up under the eye.
             text.styles.height = lines
         text.repaint()
         self.query_one("#sheet-hint", Drawn).repaint()
@@ -119,7 +142,13 @@ class ChangeSheet(PlanSheet):
         lines += [*([] if self.has_class("-tight") else [()]), ((f"  {'jobs':<{LABEL - 2}}", "muted"), *self.count())]
         for label, value in self._known():
             lines += [((f"  {label:<{LABEL - 2}}", "muted"), (part, "text")) for part in wrap(value, width - LABEL)[:1]]
-        return lines[: self.app.size.height - TAKEN] if self.verb == "retry" else lines
+        if self.verb != "retry":
+            return lines
+        # Facts go before warnings do.
+        alert = self.console.glyphs.alert
+        warned: list[Line] = [((part, "warn"),) for one in self._cautions for part in wrap(f"{alert} {one}", width)[:1]]
+        room = self.app.size.height - TAKEN - self.query_one(RetryFields).height
+        return [*lines[: max(2, room - len(warned))], *warned][:room]
 
     def _known(self) -> list[tuple[str, str]]:
         facts = [*self.chosen.facts, *(self._facts or ())]
@@ -146,7 +175,7 @@ class ChangeSheet(PlanSheet):
             text, tone = fields.summary(self.plan), "bad" if fields.problem else "accent"
         else:
             text, tone = self._uncounted() or self.words.consequence, "muted"
-        return [((part, tone),) for part in wrap(text, width)[:2]]
+        return [((part, tone),) for part in wrap(text, width)[: 3 if self.verb == "retry" else 2]]
 
     def _uncounted(self) -> str:
         """Return why a verb whose count has to be typed is off; "" for every other one, and when it was typed."""

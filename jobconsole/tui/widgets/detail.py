@@ -19,6 +19,7 @@ from jobconsole.present.job import (
     DIFF,
     LOGS,
     SHORT_TABS,
+    STACK,
     TABS,
     TIMELINE,
     TRACEBACK,
@@ -104,7 +105,7 @@ class Detail(ScrollPane):
         """How the frames are shown; of a glance, when it was."""
         if self.glance:
             return self._glance_note()
-        return (("all frames", "muted"),) if self.tab == TRACEBACK and self.all_frames else ()
+        return (("all frames", "muted"),) if self.tab in {TRACEBACK, STACK} and self.all_frames else ()
 
     def body(self, width: int, height: int) -> list[Line]:
         """The lines in view."""
@@ -151,7 +152,8 @@ class Detail(ScrollPane):
             job, attempts = await self.console.refresher.job(job_id)
             log = await self.console.refresher.log(job_id) if self.tab == LOGS else None
             operations = await self.console.refresher.operations.of_job(job_id) if self.tab == TIMELINE else []
-            loaded = DetailData(job, attempts, log, operations, await self._outcome())
+            stacks = await self.console.refresher.operations.stacks(job_id) if self.tab == STACK else None
+            loaded = DetailData(job, attempts, log, operations, stacks, await self._outcome())
         except QueueCoreError as error:
             self.post_message(self.Read(job_id, None, str(error)))
         else:
@@ -238,6 +240,9 @@ class Detail(ScrollPane):
         """Why an action makes no sense on this job."""
         if action in {"next_match", "previous_match"} and self.tab != DIFF:
             return "n and N work in Diff"
+        if action == "stack":
+            running = self._loaded is not None and self._loaded.job.status is Status.RUNNING
+            return "" if running and self.subject.group is None else "only a running job has a stack"
         if action not in ACTS_ON and action not in {"edit", "export"}:
             return ""
         if self.subject.group is not None:
@@ -260,10 +265,14 @@ class Detail(ScrollPane):
 
     def turn(self, step: int) -> None:
         """Show another tab."""
-        self.tab = (self.tab + step) % len(TABS)
+        self.turn_to((self.tab + step) % len(TABS))
+
+    def turn_to(self, tab: int) -> None:
+        """Show a tab."""
+        self.tab = tab
         self.top = 0
-        self.follows = self.tab == LOGS
-        if self.tab in {LOGS, TIMELINE}:
+        self.follows = tab == LOGS
+        if tab in {LOGS, TIMELINE, STACK}:
             self.read()
         self.repaint()
 

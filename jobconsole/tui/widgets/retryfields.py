@@ -1,22 +1,33 @@
-"""The fields of a retry's sheet: rollout, delay, queue and priority."""
+"""The fields of a retry: when it begins, canary, ramp, rate and threshold; folded, delay, queue and priority."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from textual import events, on
 from textual.app import ComposeResult
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 
 from jobconsole.actions.plan import Plan
-from jobconsole.format.humanize import duration, plural, rate
+from jobconsole.format.humanize import duration, exact, moment_of, plural, rate
+from jobconsole.format.spans import Line
 from jobconsole.tui.base.host import host_of
 from jobconsole.tui.widgets.fields import ChoiceField, Field
 from queue_core.errors import InvalidArgument
 from queue_core.model.operation import ChangeOptions, Rollout
 from queue_core.model.rules import parse_priority
-from queue_core.model.validation import check_delay, check_name, parse_duration
+from queue_core.model.text import safe
+from queue_core.model.validation import check_delay, check_name, check_rollout, parse_duration
 
+VERDICTS = (("at first failure", True), ("at the end", False))
+RAMPS: tuple[tuple[str, tuple[int, ...]], ...] = (
+    ("none", ()),
+    ("1,10,100", (1, 10, 100)),
+    ("1,10,100,1000", (1, 10, 100, 1000)),
+)
 CANARIES = (("none", 0), ("1", 1), ("10", 10), ("100", 100))
 RATES = (("at once", None), ("1000/s", 1000.0), ("200/s", 200.0), ("50/s", 50.0), ("10/s", 10.0), ("1/s", 1.0))
 STOPS = (("5%", 5.0), ("10%", 10.0), ("20%", 20.0), ("50%", 50.0), ("never", None))
@@ -24,11 +35,19 @@ DELAYS = (("now", 0.0), ("1m", 60.0), ("10m", 600.0), ("1h", 3600.0))
 SPREADS = (("none", 0.0), ("1m", 60.0), ("10m", 600.0), ("1h", 3600.0))
 PRIORITIES = (("as it was", None), ("urgent", 20), ("high", 10), ("normal", 5), ("low", 0))
 
+RELEASES = 2
+"""Releases that a retry is offered to wait for; any other can be typed."""
+
 AT_ONCE = "They run now, attempts start over."
 SKIPPED = "Jobs that change before their turn are skipped."
 ONE_LINE = 70
 """Characters of what will happen up to which there is room for that, too."""
+NO_CONSOLE = "No console need stay open."
 HINTS = {
+    "begins": "now; or type a release, to wait until it is live where these jobs run; or a time: 09:00 (UTC), 30m",
+    "verdict": "of the canary: count a job at its first failed attempt, or when it has no retries left",
+    "ramp": "so many, then so many, then the rest; each step waits for its jobs, as a canary does; type 5,50",
+    "more": "Enter unfolds them: when jobs are due, over how long, another queue, another priority",
     "canary": "so many first, the rest only once these succeed; type another number",
     "rate": "jobs per second, so that live jobs still get through; type another number",
     "stop": "stops and waits for you above this share of failures; type another percentage",
@@ -39,16 +58,58 @@ HINTS = {
 }
 
 
+class MoreField(Field):
+    """In place of the fields that are folded; posts `Unfolded`."""
+
+    class Unfolded(Field.Changed):
+        """They are to be shown."""
+
+    def __init__(self) -> None:
+        super().__init__("more", HINTS["more"], id="more")
+
+    def accepts(self, character: str) -> bool:
+        """Whether it is typed in: never."""
+        return False
+
+    def step(self, step: int) -> None:
+        """Unfold them."""
+        self.post_message(self.Unfolded())
+
+    def on_key(self, event: events.Key) -> None:
+        """Unfold with Enter, too."""
+        if event.key == "enter":
+            self.step(1)
+            event.stop()
+            event.prevent_default()
+
+    def span(self) -> Line:
+        """What they hold."""
+        return ((" delay none · spread none · queue and priority as they were", "faint"),)
+
+
 class RetryFields(Vertical):
     """All fields but the reason."""
 
     def compose(self) -> ComposeResult:
         """One line each."""
-        queues = self._queues()
-        whole, time = "0123456789", "0123456789.smhdw"
-        yield ChoiceField("canary", HINTS["canary"], CANARIES, id="canary", parse=_canary, letters=whole)
+        whole = "0123456789"
+        begins: list[tuple[str, datetime | str | None]] = [("now", None)]
+        begins += [(f"when {safe(name, 20)} is live", name) for name in self._releases()]
+        yield ChoiceField("begins", HINTS["begins"], begins, id="begins", parse=self._begin, letters="")
+        with Horizontal(id="canary-line"):
+            yield ChoiceField("canary", HINTS["canary"], CANARIES, id="canary", parse=_canary, letters=whole)
+            verdict = ChoiceField("verdict", HINTS["verdict"], VERDICTS, id="verdict", parse=bool, letters="0")
+            verdict.put(False)
+            yield verdict
+        yield ChoiceField("ramp", HINTS["ramp"], RAMPS, id="ramp", parse=_ramp, letters=whole + ",")
         yield ChoiceField("rate", HINTS["rate"], RATES, id="rate", parse=_rate, letters=whole + ".")
         yield ChoiceField("stop if", HINTS["stop"], STOPS, id="stop", parse=_percent, letters=whole + ".")
+        yield MoreField()
+        with Vertical(id="more-fields"):
+            yield from self._folded()
+
+    def _folded(self) -> ComposeResult:
+        queues, whole, time = self._queues(), "0123456789", "0123456789.smhdw"
         yield ChoiceField("delay", HINTS["delay"], DELAYS, id="delay", parse=_delay, letters=time)
         yield ChoiceField("spread", HINTS["spread"], SPREADS, id="spread", parse=_delay, letters=time)
         yield ChoiceField("queue", HINTS["queue"], queues, id="queue", parse=_queue, letters="")
@@ -63,8 +124,19 @@ class RetryFields(Vertical):
 
     def put(self, rollout: Rollout) -> None:
         """Show a rollout as the default."""
-        for name, value in zip(("canary", "rate", "stop"), rollout[:3], strict=True):
+        for name, value in (("canary", rollout.canary), ("rate", rollout.rate), ("stop", rollout.stop_percent)):
             self._field(name).put(value)
+
+    @on(MoreField.Unfolded)
+    def unfold(self) -> None:
+        """Show the folded fields, and move the focus to the first of them."""
+        self.add_class("-unfolded")
+        self._field("delay").focus()
+
+    @property
+    def height(self) -> int:
+        """Lines that they take."""
+        return 9 if self.has_class("-unfolded") else 6
 
     def rollout(self) -> Rollout:
         """Return the rollout that the fields hold.
@@ -72,7 +144,12 @@ class RetryFields(Vertical):
         Raises:
             ValueError: what was typed is invalid.
         """
-        return Rollout(self._field("canary").value, self._field("rate").value, self._field("stop").value)
+        ramp, stop = self._field("ramp").value, self._field("stop").value
+        canary = 0 if ramp else self._field("canary").value
+        early = self._field("verdict").value and stop is not None and bool(ramp or canary)
+        begins = self._field("begins").value
+        at, release = (begins, None) if isinstance(begins, datetime) else (None, begins)
+        return check_rollout(Rollout(canary, self._field("rate").value, stop, early, ramp, at, release))
 
     def options(self) -> ChangeOptions:
         """Return delay, spread, queue and priority that the fields hold.
@@ -87,15 +164,50 @@ class RetryFields(Vertical):
         if self.problem:
             return self.problem
         rollout, number = self.rollout(), len(plan.ids) if plan else 0
-        careful = 0 < rollout.canary < number or (plan is None and rollout.canary > 0)
-        parts = [f"{plural(rollout.canary, 'job')} first, the rest once these succeed"] if careful else []
+        steps = [step for step in rollout.first_steps if plan is None or step < number]
+        careful, parts = bool(steps), []
+        if careful and rollout.ramp:
+            parts = [f"{', then '.join(map(exact, steps))}, then the rest; each waits until the jobs before it succeed"]
+        elif careful:
+            parts = [f"{plural(rollout.canary, 'job')} first, the rest once these succeed"]
         if rollout.rate:
             takes = f", takes {duration(number / rollout.rate)}" if number > rollout.rate else ""
             parts.append(f"{rate(rollout.rate)}{takes}")
         if rollout.stop_percent is not None and (careful or number > 1):
             parts.append(f"stops above {rollout.stop_percent:g}% failed")
+        if careful and rollout.first_failure:
+            parts[-1] += " at their first attempt"
         text = f"{'; '.join(parts)}." if parts else AT_ONCE
+        if rollout.begin_at is not None:
+            text = f"Begins at {moment_of(rollout.begin_at, self._now())}. {text}"
+        if rollout.when_release is not None:
+            text = f"Begins when a live worker that runs these jobs announces {safe(rollout.when_release, 40)}. {text}"
+        if careful or rollout.begin_at is not None or rollout.when_release is not None:
+            return f"{text} {NO_CONSOLE}"
         return f"{text} {SKIPPED}" if len(text) < ONE_LINE else text
+
+    def _begin(self, text: str) -> datetime | str | None:
+        """Return when it is 09:00 next, or so long from now; everything else is a release."""
+        now = self._now()
+        if match := re.fullmatch(r"(\d{1,2}):(\d{2})", text):
+            hour, minute = int(match[1]), int(match[2])
+            if hour > 23 or minute > 59:
+                raise InvalidArgument(f"'{text}' is no time of a day")
+            at = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+            return at if at > now else at + timedelta(days=1)
+        if text not in self._releases() and re.fullmatch(r"\d+(\.\d+)?(ms|s|m|h|d|w)", text):
+            return now + timedelta(seconds=_delay(text))
+        return check_name(text.strip(), "the release")
+
+    def _releases(self) -> list[str]:
+        """Return the releases of live workers, that of the youngest worker first."""
+        snapshot = host_of(self).model.snapshot
+        live = [worker for worker in (snapshot.workers if snapshot else ()) if worker.release and not worker.lost]
+        live.sort(key=lambda worker: worker.started_at, reverse=True)
+        return list(dict.fromkeys(worker.release for worker in live if worker.release))[:RELEASES]
+
+    def _now(self) -> datetime:
+        return host_of(self).model.now.astimezone(UTC)
 
     def _fields(self) -> Iterator[Field]:
         return iter(self.query(Field).results(Field))
@@ -106,6 +218,11 @@ class RetryFields(Vertical):
     def _queues(self) -> list[tuple[str, str | None]]:
         snapshot = host_of(self).model.snapshot
         return [("as it was", None), *((queue.label, queue.name) for queue in (snapshot.queues if snapshot else ()))]
+
+
+def _ramp(text: str) -> tuple[int, ...]:
+    steps = tuple(int(step) for step in text.split(",") if step)
+    return check_rollout(Rollout(ramp=steps)).ramp
 
 
 def _canary(text: str) -> int:

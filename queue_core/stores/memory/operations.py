@@ -185,6 +185,11 @@ class MemoryOperations:
             found = [MemberJob(place, one.id, one.queue) for place, one in members if one.changed and place > after]
             return found[: max(limit, 0)]
 
+    async def pending(self, number: int, limit: int) -> list[str]:
+        with self._state.lock:
+            row = self._row(number)
+            return [member.id for member in row.members[row.view.done :][: max(limit, 0)]]
+
     def _row(self, number: int) -> OperationRow:
         try:
             return self._rows[number]

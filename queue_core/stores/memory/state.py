@@ -15,7 +15,7 @@ from typing import Any
 
 from queue_core.model.job import NewJob, Ready
 from queue_core.model.operation import ChangeOptions
-from queue_core.model.report import Announced, TypeInfo
+from queue_core.model.report import Announced, JobStack, TypeInfo
 from queue_core.model.rules import Rules, aged_rank, band, key_in, rank, rules_of
 from queue_core.model.settings import RetentionSettings
 from queue_core.model.states import FINAL, MOVES, WAITING, Status
@@ -139,6 +139,8 @@ class MemoryState:
         self.schedules: dict[str, ScheduleRow] = {}
         # number -> an operation
         self.operations: dict[int, OperationRow] = {}
+        # number -> a stack that was asked for
+        self.stacks: dict[int, JobStack] = {}
         self.tallies = MemoryTallies()
         self.releases = MemoryReleases()
         # signature -> what operators have set of it

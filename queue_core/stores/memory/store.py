@@ -12,12 +12,10 @@ from typing import Any
 
 from queue_core.errors import InvalidJob, QueueFull
 from queue_core.model.job import (
-    LINES,
     MOST_LOSSES,
     Claim,
     Inserted,
     JobResult,
-    LogEntry,
     LogLine,
     NewJob,
     Outcome,
@@ -25,13 +23,14 @@ from queue_core.model.job import (
     Reclaimed,
     Settled,
     Stray,
-    placed,
 )
+from queue_core.model.report import JobStack
 from queue_core.model.rules import QueueRules, Rules, allowance, band, parse_priority, rules_of
 from queue_core.model.settings import RetentionSettings
 from queue_core.model.states import Status
-from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, LeaseRenewal, Neighbour
+from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, LeaseRenewal, Neighbour, StackRequest
 from queue_core.runtime import Clock, SystemClock
+from queue_core.stores.memory.logs import append, ask_stack, give_stack, read_stacks, stack_requests
 from queue_core.stores.memory.records import JobRow, Lease, QueueRow, WorkerRow, moment, of_one_claim
 from queue_core.stores.memory.session import MemoryTransaction
 from queue_core.stores.memory.settle import reclaim, settle
@@ -65,6 +64,16 @@ class MemoryHeartbeat:
         with self._state.lock:
             for lease in end_leases(self._state, lambda row, lease: lease.worker == worker and row.id not in started):
                 lease.started = False
+
+    def stack_requests(self, worker: str) -> list[StackRequest]:
+        """Return the requests for stacks that a worker has not answered."""
+        with self._state.lock:
+            return stack_requests(self._state, worker)
+
+    def give_stack(self, request: StackRequest, text: str) -> None:
+        """Answer a request for the stack of a job."""
+        with self._state.lock:
+            give_stack(self._state, request, text)
 
     def close(self) -> None:
         """Nothing has to be given back."""
@@ -149,20 +158,6 @@ def admitted(state: MemoryState, queue: QueueRow, rules: QueueRules, wanted: int
     allowed = allowance(rules, running, tokens, now - queue.refilled_at)
     queue.tokens, queue.refilled_at = allowed.tokens, now
     return wanted if allowed.most is None else min(wanted, allowed.most)
-
-
-def append(state: MemoryState, line: LogLine) -> bool:
-    """Append a line to the log of its job if the token of its attempt still holds."""
-    row = state.jobs.get(line.id)
-    if row is None or row.lease is None or row.lease.token != line.token:
-        return False
-    for place, _ in placed(row.log_end, [line]):
-        at = moment(state.clock.now() - line.age)
-        row.log.append(LogEntry(place.number, place.token, at, line.text))
-        row.log_end = place
-    while row.log and row.log[0].number <= row.log_end.number - LINES:
-        row.log.popleft()
-    return True
 
 
 class MemoryStore:
@@ -261,6 +256,14 @@ class MemoryStore:
         """Append lines to the logs of jobs; return for each whether its token still holds."""
         with self.state.lock:
             return [append(self.state, line) for line in lines]
+
+    async def ask_stack(self, job_id: str) -> JobStack | None:
+        with self.state.lock:
+            return ask_stack(self.state, job_id)
+
+    async def stacks(self, job_id: str) -> list[JobStack]:
+        with self.state.lock:
+            return read_stacks(self.state, job_id)
 
     async def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""

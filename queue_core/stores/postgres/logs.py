@@ -8,7 +8,8 @@ from typing import Any
 
 from queue_core.errors import JobNotFound
 from queue_core.model.job import LINES, LogEntry, LogLine
-from queue_core.model.report import LogPage, TypeInfo
+from queue_core.model.report import JobStack, LogPage, TypeInfo
+from queue_core.ports.operations import STACKS_IN_ALL, STACKS_OF_A_JOB
 from queue_core.stores.postgres.dialect import moment, plain_array, text_array
 from queue_core.stores.postgres.session.pool import ConnectionPool
 from queue_core.stores.postgres.session.runner import SerialRunner
@@ -61,6 +62,23 @@ async def read_types(pool: ConnectionPool) -> dict[str, TypeInfo]:
     """Return the types that workers have announced."""
     rows = await pool.rows("logs/types")
     return {name: TypeInfo(name, json.loads(schema), moment(at)) for name, schema, at in rows}
+
+
+async def ask_stack(runner: SerialRunner, job_id: str) -> JobStack | None:
+    """Ask the worker of a running job where that is; None: it does not run."""
+    found = id_or_none(job_id)
+    if found is None:
+        return None
+    await runner.run("logs/forget_stacks", {"id": found, "of_job": STACKS_OF_A_JOB, "in_all": STACKS_IN_ALL})
+    rows = await runner.run("logs/ask_stack", {"id": found})
+    return JobStack._make((*rows[0][:3], moment(rows[0][3]), None, "")) if rows else None
+
+
+async def read_stacks(runner: SerialRunner, job_id: str) -> list[JobStack]:
+    """Return the stacks of a job that were taken, the newest first."""
+    found = id_or_none(job_id)
+    rows = await runner.run("logs/stacks", {"id": found, "limit": STACKS_OF_A_JOB}) if found else []
+    return [JobStack._make((*row[:3], moment(row[3]), moment(row[4]), row[5])) for row in rows]
 
 
 # Removes the lines of removed jobs: a walk over all logs in the order of their key, a bounded step at a time.

@@ -296,6 +296,9 @@ class PostgresOperations:
         params = {"number": number, "after": max(0, min(after, HIGHEST)), "limit": max(limit, 0)}
         return [MemberJob(*row) for row in await self._pool.rows("operations/changed", params)]
 
+    async def pending(self, number: int, limit: int) -> list[str]:
+        return [row[0] for row in await self._pool.rows("operations/pending", {"number": number, "limit": limit})]
+
     async def _read(self, query: str, params: Mapping[str, object]) -> list[Operation]:
         numbers = [row[0] for row in await self._pool.rows(query, params)]
         rows = await self._pool.rows("operations/read", {"numbers": plain_array(numbers)}) if numbers else []

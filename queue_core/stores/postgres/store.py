@@ -20,6 +20,7 @@ from queue_core.model.job import (
     Reclaimed,
     Settled,
 )
+from queue_core.model.report import JobStack
 from queue_core.model.rules import Rules, mention
 from queue_core.model.settings import PostgresSettings, RetentionSettings
 from queue_core.ports.store import ClaimRequest, DueWork, Led
@@ -165,6 +166,12 @@ class PostgresStore:
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
         """Append lines to the logs of jobs; return for each whether its token still holds."""
         return await logs.append(self._logs, lines)
+
+    async def ask_stack(self, job_id: str) -> JobStack | None:
+        return await logs.ask_stack(self._logs, job_id)
+
+    async def stacks(self, job_id: str) -> list[JobStack]:
+        return await logs.read_stacks(self._logs, job_id)
 
     async def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:
         await logs.register_types(self._sweeps, types)

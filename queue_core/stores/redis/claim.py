@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-import redis
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from queue_core.errors import StoreUnavailable
@@ -16,12 +15,12 @@ from queue_core.model.report import Announced
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, LeaseRenewal, Neighbour
-from queue_core.redis.client import keys_of, make_thread_client
 from queue_core.redis.scripts import Call, digest, source
 from queue_core.runtime import LARGEST
 from queue_core.stores.redis.capacity import limit_arguments
 from queue_core.stores.redis.delivery import DUE, ORDER
 from queue_core.stores.redis.hints import DueHints
+from queue_core.stores.redis.logs import RedisStacks
 from queue_core.stores.redis.records import entries_of, entry_text, tags_of, whole
 from queue_core.stores.redis.session import CHUNK, PACKAGE, RedisLink, chunks, microseconds, unavailable
 
@@ -231,13 +230,11 @@ HOMES = 10_000
 DAY = 86400
 
 
-class RedisHeartbeat:
+class RedisHeartbeat(RedisStacks):
     """A few round trips a heartbeat: the worker's entry and its orders, its leases, who is to be cancelled."""
 
     def __init__(self, settings: RedisSettings) -> None:
-        self._settings = settings
-        self._keys = keys_of(settings)
-        self._client: redis.Redis | None = None
+        super().__init__(settings)
         # the queues of attempts, by id and token: a job that an operator moves comes back under another token
         self._homes: dict[tuple[str, int], str] = {}
         # the worker whose process others find at its place
@@ -384,14 +381,3 @@ class RedisHeartbeat:
             return client.evalsha(digest(PACKAGE, name), len(keys), *keys, *args)
         except NoScriptError:
             return client.eval(source(PACKAGE, name), len(keys), *keys, *args)
-
-    def _connected(self) -> redis.Redis:
-        if self._client is None:
-            self._client = make_thread_client(self._settings)
-        return self._client
-
-    def close(self) -> None:
-        """Give the connection back; doing it twice is safe."""
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()

@@ -17,6 +17,7 @@ from queue_core.model.job import (
     Reclaimed,
     Settled,
 )
+from queue_core.model.report import JobStack
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RedisSettings, RetentionSettings
 from queue_core.model.states import Status
@@ -131,6 +132,12 @@ class RedisStore:
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
         """Append lines to the logs of jobs; return for each whether its token still holds."""
         return await logs.append(self._link, lines)
+
+    async def ask_stack(self, job_id: str) -> JobStack | None:
+        return await logs.ask_stack(self._link, job_id)
+
+    async def stacks(self, job_id: str) -> list[JobStack]:
+        return await logs.read_stacks(self._link, job_id)
 
     async def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""

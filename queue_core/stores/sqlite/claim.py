@@ -12,10 +12,11 @@ from typing import Any
 from queue_core.model.job import Claim, Ready, Stray
 from queue_core.model.report import Announced
 from queue_core.model.rules import Rules, rules_of
-from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, Neighbour
+from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, Neighbour, StackRequest
 from queue_core.runtime import until_full
 from queue_core.stores.sqlite.capacity import Counts, OpenQueue, admit, spend
 from queue_core.stores.sqlite.dialect import tags_of, texts
+from queue_core.stores.sqlite.logs import give_stack, stack_requests
 from queue_core.stores.sqlite.session import Mode, RowTuple, SqliteFile, Transaction
 
 # Leases when the machine's clock is set: the elapsed time counts, measured by a steady clock.
@@ -249,6 +250,16 @@ class SqliteHeartbeat:
         given = {"worker": worker, "started": texts(started)}
         deadline = time.monotonic() + self._timeout
         self._link.transact(lambda transaction: transaction.run("claim/worker_hand_back", given), Mode.SOFT, deadline)
+
+    def stack_requests(self, worker: str) -> list[StackRequest]:
+        """Return requests for stacks that a worker has not answered: a read of an index that is empty otherwise."""
+        deadline = time.monotonic() + self._timeout
+        return self._link.transact(lambda transaction: stack_requests(transaction, worker), Mode.READ, deadline)
+
+    def give_stack(self, request: StackRequest, text: str) -> None:
+        """Keep the answer to a request."""
+        deadline = time.monotonic() + self._timeout
+        self._link.transact(lambda transaction: give_stack(transaction, request, text), Mode.SOFT, deadline)
 
     def close(self) -> None:
         """Give the connection back; doing it twice is safe."""

@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 
 from queue_core.errors import JobNotFound
 from queue_core.model.job import LINES, NOWHERE, LogEntry, LogLine, Place, placed
-from queue_core.model.report import LogPage, TypeInfo
+from queue_core.model.report import JobStack, LogPage, TypeInfo
+from queue_core.model.text import storable
+from queue_core.ports.operations import STACKS_IN_ALL, STACKS_OF_A_JOB
+from queue_core.ports.store import StackRequest
 from queue_core.stores.sql.records import id_or_none
 from queue_core.stores.sqlite.dialect import moment, texts
 from queue_core.stores.sqlite.session import SqliteFile, Transaction
@@ -83,3 +86,27 @@ async def read_types(file: SqliteFile) -> dict[str, TypeInfo]:
     """Return what workers have announced of types."""
     rows = await file.inspect(lambda transaction: transaction.rows("logs/types"))
     return {name: TypeInfo(name, json.loads(schema), moment(at)) for name, schema, at in rows}
+
+
+def ask_stack(transaction: Transaction, job_id: str) -> JobStack | None:
+    """Ask the worker of a running job where that is; None: it does not run."""
+    wanted = {"id": id_or_none(job_id), "now": transaction.now, "of_job": STACKS_OF_A_JOB, "in_all": STACKS_IN_ALL}
+    transaction.run("logs/forget_stacks", wanted)
+    rows = transaction.rows("logs/ask_stack", {"id": wanted["id"], "now": transaction.now})
+    return JobStack._make((*rows[0][:3], moment(rows[0][3]), None, "")) if rows else None
+
+
+def read_stacks(transaction: Transaction, job_id: str) -> list[JobStack]:
+    """Return the stacks of a job that were taken, the newest first."""
+    rows = transaction.rows("logs/stacks", (id_or_none(job_id), STACKS_OF_A_JOB))
+    return [JobStack._make((*row[:3], moment(row[3]), moment(row[4]), row[5])) for row in rows]
+
+
+def stack_requests(transaction: Transaction, worker: str) -> list[StackRequest]:
+    """Return requests that a worker has not answered."""
+    return [StackRequest._make(row) for row in transaction.rows("logs/stack_requests", (worker,))]
+
+
+def give_stack(transaction: Transaction, request: StackRequest, text: str) -> None:
+    """Keep the answer to a request."""
+    transaction.run("logs/give_stack", (transaction.now, storable(text), request.number))

@@ -296,6 +296,9 @@ class SqliteOperations:
         rows = await self._rows(number, "operations/changed", _bounded(after), _bounded(limit))
         return [MemberJob(*row) for row in rows]
 
+    async def pending(self, number: int, limit: int) -> list[str]:
+        return [job_id for (job_id,) in await self._rows(number, "operations/pending", _bounded(limit))]
+
     async def _rows(self, number: int, query: str, *params: int) -> list[RowTuple]:
         def read(transaction: Transaction) -> list[RowTuple]:
             stored_operation(transaction, number)

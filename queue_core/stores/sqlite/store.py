@@ -22,6 +22,7 @@ from queue_core.model.job import (
     Reclaimed,
     Settled,
 )
+from queue_core.model.report import JobStack
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RetentionSettings
 from queue_core.ports.store import ClaimRequest
@@ -125,6 +126,12 @@ class SqliteStore:
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
         """Append lines to the logs of jobs; return for each whether its token still holds."""
         return await self._file.write_soft(lambda transaction: logs.append(transaction, lines)) if lines else []
+
+    async def ask_stack(self, job_id: str) -> JobStack | None:
+        return await self._file.write(lambda transaction: logs.ask_stack(transaction, job_id))
+
+    async def stacks(self, job_id: str) -> list[JobStack]:
+        return await self._file.read(lambda transaction: logs.read_stacks(transaction, job_id))
 
     async def register_types(self, types: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the JSON Schema of the payloads that each of these types takes, where it has changed."""

@@ -10,7 +10,8 @@ import psycopg
 
 from queue_core.model.job import Stray
 from queue_core.model.settings import PostgresSettings
-from queue_core.ports.store import HeartbeatReply, HeartbeatRequest, Neighbour
+from queue_core.model.text import storable
+from queue_core.ports.store import HeartbeatReply, HeartbeatRequest, Neighbour, StackRequest
 from queue_core.stores.postgres.dialect import EVERY_TYPE, load, plain_array, text_array
 from queue_core.stores.postgres.session.bounds import closed_by_server, limits
 from queue_core.stores.postgres.session.connection import (
@@ -65,6 +66,26 @@ class PostgresHeartbeat:
         with self._in_time():
             given = {"worker": worker, "started": plain_array(started)}
             self._run("heartbeat/hand_back", given, self._settings.timeout)
+
+    def stack_requests(self, worker: str) -> list[StackRequest]:
+        """Return requests for stacks that a worker has not answered.
+
+        Raises:
+            StoreUnavailable: no connection or no answer in time.
+        """
+        with self._in_time():
+            rows = self._run("heartbeat/stack_requests", {"worker": worker}, self._settings.timeout)
+        return [StackRequest._make(row) for row in rows]
+
+    def give_stack(self, request: StackRequest, text: str) -> None:
+        """Keep the answer to a request.
+
+        Raises:
+            StoreUnavailable: no connection or no answer in time.
+        """
+        with self._in_time():
+            given = {"number": request.number, "text": storable(text)}
+            self._run("heartbeat/give_stack", given, self._settings.timeout)
 
     def _execute(self, request: HeartbeatRequest) -> list[tuple[Any, ...]]:
         return self._run(

@@ -70,3 +70,11 @@ UPDATE {schema}.leases SET expires_at = now() - interval '1 second', started = f
 -- name: arrived
 -- Notify the workers at a place of a new one.
 SELECT set_config('synchronous_commit', 'off', true), pg_notify('{channels}_orders', %(place)s)
+
+-- name: stack_requests
+-- Return requests for stacks that a worker has not answered.
+SELECT number, job_id::text FROM {schema}.job_stacks WHERE worker = %(worker)s AND taken_at IS NULL ORDER BY number LIMIT 10
+
+-- name: give_stack
+-- Keep the answer to a request.
+UPDATE {schema}.job_stacks SET taken_at = clock_timestamp(), stack = %(text)s WHERE number = %(number)s AND taken_at IS NULL

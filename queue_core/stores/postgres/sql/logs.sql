@@ -90,3 +90,28 @@ WITH scanned AS MATERIALIZED (
                               WHERE (k.job_id IN (SELECT job_id FROM orphaned)) IS TRUE))
 )
 SELECT job_id::text, number, (SELECT count(*) FROM scanned) FROM scanned ORDER BY job_id DESC, number DESC LIMIT 1
+
+-- name: forget_stacks
+-- Make room for one more stack of a job: of those taken, keep the last ones; drop requests that were not answered in a minute.
+DELETE FROM {schema}.job_stacks
+ WHERE (job_id = %(id)s AND (taken_at IS NULL AND requested_at < now() - interval '1 minute'
+                             OR number NOT IN (SELECT number FROM {schema}.job_stacks WHERE job_id = %(id)s
+                                                ORDER BY number DESC LIMIT %(of_job)s - 1)))
+    OR number <= (SELECT max(number) FROM {schema}.job_stacks) - %(in_all)s
+
+-- name: ask_stack
+-- Ask the worker of a running job for its stack, and wake it; returns nothing where the job does not run.
+WITH asked AS (
+    INSERT INTO {schema}.job_stacks (job_id, worker)
+    SELECT id, worker FROM {schema}.leases WHERE id = %(id)s
+    RETURNING number, job_id, worker, requested_at
+)
+SELECT number, job_id::text, worker, requested_at, pg_notify('{channels}_orders', worker) FROM asked
+
+-- name: stacks
+-- Return the stacks of a job that were taken, the newest first.
+SELECT number, job_id::text, worker, requested_at, taken_at, stack
+  FROM {schema}.job_stacks
+ WHERE job_id = %(id)s AND taken_at IS NOT NULL
+ ORDER BY number DESC
+ LIMIT %(limit)s

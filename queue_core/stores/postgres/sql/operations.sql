@@ -185,3 +185,10 @@ WITH ordered AS (
     UPDATE {schema}.workers SET command = %(command)s WHERE id = %(worker)s RETURNING id
 )
 SELECT id, pg_notify('{channels}_orders', id) FROM ordered
+
+-- name: pending
+-- Return the members of an operation that no step has taken yet, in their order.
+SELECT job_id FROM {schema}.operation_members
+ WHERE operation = %(number)s AND position > (SELECT done FROM {schema}.operations WHERE number = %(number)s)
+ ORDER BY position
+ LIMIT %(limit)s

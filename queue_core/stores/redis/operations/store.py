@@ -194,6 +194,10 @@ class RedisOperations:
         await self.get(number)
         return await self._members.list_changed(number, after, limit)
 
+    async def pending(self, number: int, limit: int) -> list[str]:
+        done = (await self.get(number)).done
+        return [member.id for member in await self._members.range(number, done, done + limit - 1)]
+
     async def _older(self, key: str, before: int | None, limit: int) -> list[int]:
         """Return the highest numbers of a set, below another one."""
         commands = self._link.batch()

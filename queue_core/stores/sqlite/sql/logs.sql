@@ -33,3 +33,32 @@ SELECT * FROM (SELECT number, token, at, text FROM job_logs WHERE job = ? ORDER 
 -- name: logs_after
 -- The lines of a job's log that follow one.
 SELECT number, token, at, text FROM job_logs WHERE job = ? AND number > ? ORDER BY number LIMIT ?
+
+-- name: forget_stacks
+-- Make room for one more stack of a job: of those taken, keep the last ones; drop requests that were not answered in a minute.
+DELETE FROM job_stacks
+ WHERE (job_id = :id AND (taken_at IS NULL AND requested_at < :now - 60
+                          OR number NOT IN (SELECT number FROM job_stacks WHERE job_id = :id ORDER BY number DESC LIMIT :of_job - 1)))
+    OR number <= (SELECT max(number) FROM job_stacks) - :in_all
+
+-- name: ask_stack
+-- Ask the worker of a running job for its stack; returns nothing where the job does not run.
+INSERT INTO job_stacks (job_id, worker, requested_at)
+SELECT id, worker, :now FROM jobs WHERE id = :id AND state = 'running' AND worker IS NOT NULL
+RETURNING number, job_id, worker, requested_at
+
+-- name: stacks
+-- Return the stacks of a job that were taken, the newest first.
+SELECT number, job_id, worker, requested_at, taken_at, stack
+  FROM job_stacks
+ WHERE job_id = ? AND taken_at IS NOT NULL
+ ORDER BY number DESC
+ LIMIT ?
+
+-- name: stack_requests
+-- Requests for stacks that a worker has not answered.
+SELECT number, job_id FROM job_stacks INDEXED BY job_stacks_asked WHERE worker = ? AND taken_at IS NULL ORDER BY number LIMIT 10
+
+-- name: give_stack
+-- Keep the answer to a request.
+UPDATE job_stacks SET taken_at = ?, stack = ? WHERE number = ? AND taken_at IS NULL

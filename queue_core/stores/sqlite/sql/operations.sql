@@ -104,3 +104,11 @@ SELECT number
  WHERE counted = 0 AND state <> 'preparing'
  ORDER BY number DESC
  LIMIT ?
+
+-- name: pending
+-- Members of an operation that no step has taken yet, in their order.
+SELECT job_id
+  FROM operation_members
+ WHERE operation = ?1 AND position > (SELECT done FROM operations WHERE number = ?1)
+ ORDER BY position
+ LIMIT ?2

@@ -1,0 +1,1 @@
+"""The stacks of running jobs."""
