@@ -18,6 +18,7 @@ from jobconsole.core.progress import OperationLine, operation_line
 from jobconsole.core.rows import QueueLine, job_line
 from jobconsole.core.schedules import ScheduleLine, TickLine, schedule_line
 from jobconsole.core.snapshot import DEAD, Snapshot, SnapshotNeeds, SnapshotTotals
+from jobconsole.present.stack import LiveStack
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.base.messages import Adopted, Operating
 from jobconsole.tui.base.messages import PlanReady as Frozen
@@ -197,6 +198,9 @@ class StillOperationReader(OperationReader):
         outcomes = Outcomes(1_000, 962, 8, 30) if number == 81 else None
         members = (job(1, Status.COMPLETED), job(2, Status.RUNNING), job(3), job(4, Status.COMPLETED))
         return OperationDetail(line, outcomes, tuple(job_line(one) for one in members) if line.operation.total else ())
+
+    async def stacks(self, job_id: str) -> list[LiveStack]:
+        return []
 
     async def of_job(self, job_id: str) -> list[Operation]:
         """Read the operation that has changed every job."""
