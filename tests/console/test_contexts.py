@@ -25,7 +25,8 @@ from tests.conformance.world import World
 NIGHTLY = Schedule("nightly", "0 3 * * *", "Europe/Paris", "report", "{}", "reports")
 LOOKING = {
     "attempts", "close", "conservation", "count", "facts", "get", "ids", "jobs", "logs", "overview", "ping", "series",
-    "signatures", "tallies", "types", "dead_counts", "releases", "sample"
+    "signatures", "tallies", "types", "dead_counts", "releases", "sample", "signature_deaths", "signature_facts",
+    "type_runs",
 }  # fmt: skip
 
 
