@@ -17,6 +17,8 @@ BAR = 12
 """Cells of a bar of 100%."""
 NAME, VALUE, PERCENT = 14, 14, 6
 """Cells of a property's name, of its value at least, and of a share."""
+WIDEST = 60
+"""Cells of a value at most, so that its share stays near it."""
 EVEN = 1.5
 """A value that is less frequent than so many times the mean is one of many alike."""
 ABSENT = "absent"
@@ -84,7 +86,7 @@ def breakdown_lines(found: Breakdown, context: RenderContext, width: int, cursor
     if not rows:
         return [(("no dead job has this signature any more", "muted"),)]
     bar = BAR if width >= 60 else 0
-    value = max(VALUE, width - 2 - NAME - PERCENT - (bar + 2 if bar else 0) - 12)
+    value = min(WIDEST, max(VALUE, width - 2 - NAME - PERCENT - (bar + 2 if bar else 0) - 12))
     lines: list[Line] = [
         (*fit((("", "text"),), 2 + NAME), *fit((("", "text"),), value), *fit((("DEAD", "muted"),), PERCENT, right=True),
          *fit((("", "text"),), bar + 2 if bar else 0), *fit((("COMPLETED", "muted"),), 11, right=True))
@@ -211,10 +213,11 @@ def _field_line(one: ComparedField, glyphs: Glyphs, side: int) -> Line:
     )
 
 
-def pairs_note(found: Comparison, back: int) -> Spans:
+def pairs_line(found: Comparison, back: int) -> Line:
     """Return which other completed jobs it can be compared with."""
-    words = [*(["n an older completed job"] if found.older else []), *(["N a newer one"] if back else [])]
-    return ((", ".join(words), "muted"),)
+    older = ["n compares an older completed job"] if found.older else []
+    newer = ["N a newer one" if older else "N compares a newer completed job"] if back else []
+    return ((f" {', '.join([*older, *newer])}", "muted"),)
 
 
 def summary(found: Breakdown) -> str:

@@ -138,10 +138,12 @@ def _toned(line: str) -> list[Span]:
     return [*spans, (line[at:], "muted")] if at < len(line) else spans
 
 
-TABS = ("Traceback", "Payload", "Logs", "Timeline", "Diff", "Stack")
-SHORT_TABS = ("Trace", "Data", "Logs", "Time", "Diff", "Stack")
+TABS = ("Traceback", "Breakdown", "Compare", "Payload", "Logs", "Timeline", "Diff", "Stack")
+SHORT_TABS = ("Trace", "Part", "Cmp", "Data", "Log", "Time", "Dif", "Stack")
 """The same where there is little room."""
-TRACEBACK, PAYLOAD, LOGS, TIMELINE, DIFF, STACK = range(len(TABS))
+TRACEBACK, BREAKDOWN, COMPARE, PAYLOAD, LOGS, TIMELINE, DIFF, STACK = range(len(TABS))
+CAUSES = (BREAKDOWN, COMPARE)
+"""Tabs that read for themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,19 @@ def head_lines(
     if subject.group is not None:
         return signature_lines(subject.group, context, width, notes)
     return job_lines(data.job, context, width) if data else [((subject.job_id, "muted"),)]
+
+
+def cause_lines(subject: DetailSubject, data: DetailData | None, context: RenderContext, width: int) -> list[Line]:
+    """Return what a breakdown or a comparison is about, in two lines."""
+    if subject.group is None:
+        return job_lines(data.job, context, width)[:1] if data else [((subject.job_id, "muted"),)]
+    title, facts = wrap(subject.group.title, width), of_group(subject.group)
+    first, last = (moment_of(at, context.now) for at in (subject.group.first_seen, subject.group.last_seen))
+    counted = (Fact("jobs", humanize.exact(subject.group.count), "strong"), Fact("died", f"{first} to {last}"))
+    return [
+        ((title[0] + ("…" if len(title) > 1 else ""), "bad"),),
+        fact_line((*counted, *only(facts, "types")), context),
+    ]
 
 
 def brief_lines(

@@ -46,8 +46,8 @@ def test_a_command_of_the_documentation_is_understood(line: str) -> None:
 def test_every_verb_is_documented() -> None:
     documented = {tuple(word for word in shlex.split(line)[1:3] if re.fullmatch("[a-z]+", word)) for line in commands()}
     for noun, verbs in {
-        "job": "list show logs stack enqueue edit retry move cancel delete restore",
-        "dlq": "groups list review retry move delete restore export purge",
+        "job": "list show compare logs stack enqueue edit retry move cancel delete restore",
+        "dlq": "groups show compare list review retry move delete restore export purge",
         "op": "list show watch pause resume cancel undo run",
         "type": "list show",
         "queue": "list pause resume",

@@ -164,3 +164,15 @@ async def test_dead_jobs_are_counted_by_queue_and_type(world: World) -> None:
     assert (found.total, found.counted) == (3, 3)
     assert found.first == min([(await world.job(one)).updated_at for one in ids])
     assert (await world.inspector.dead_counts("c" * 12)).rows == ()
+
+
+async def test_by_release(world: World) -> None:
+    for name, number in (("r124", 3), ("r123", 1)):
+        release = await world.store.register_release(name)
+        for _ in range(number):
+            claim = await world.claim_job(await world.insert(), release=release)
+            await world.settle(claim, "dead", failure=SMTP)
+    found = await breakdown(world.inspector, SMTP.signature)
+    assert found.dimensions[0].name == "release"
+    assert shares(of(found, "release")) == [("r124", 0.75, None), ("r123", 0.25, None)]
+    assert of(found, "release").values[0].where == "release=r124"

@@ -235,3 +235,17 @@ async def test_by_the_host_of_the_worker(world: World) -> None:
     assert await found(world, "host:~MX") == {first, other}
     assert await found(world, "host:~12") == set()
     assert await found(world, "!host:mx-7") == {other, waiting}
+
+
+async def test_by_the_release_of_the_worker(world: World) -> None:
+    ids = {}
+    for name in ("r123", "r124"):
+        number = await world.store.register_release(name)
+        ids[name] = await world.insert()
+        await world.settle(await world.claim_job(ids[name], release=number), "dead")
+    waiting = await world.job_in("queued")
+    unknown = await world.job_in("dead")
+    assert await found(world, "release:r124") == {ids["r124"]}
+    assert await found(world, "release:~R12") == set(ids.values())
+    assert await found(world, "release:r125") == set()
+    assert await found(world, "!release:r124") == {ids["r123"], waiting, unknown}

@@ -25,13 +25,15 @@ from jobconsole.tui.base.messages import PlanReady as Frozen
 from jobconsole.tui.base.operator import Operator
 from jobconsole.tui.base.refresher import OperationDetail, OperationReader, Refresher
 from queue_core import JobQueue
+from queue_core.client.causes.compare import Comparison
 from queue_core.model.events import Event, EventBatch
 from queue_core.model.job import Attempt, Job, LogEntry
 from queue_core.model.operation import Operation, Outcomes, Rollout
-from queue_core.model.report import LogPage, SeriesPoint, SignatureInfo, Tally, WorkerInfo
+from queue_core.model.report import Breakdown, LogPage, SeriesPoint, SignatureInfo, Tally, WorkerInfo
 from queue_core.model.schedule import PassedTick, Planned, Schedule
 from queue_core.model.states import Status
 from tests.console.making import operation
+from tests.tui.causes import fixed_breakdown, fixed_comparison
 from tests.tui.scenes import CRM, DISK, SMTP
 from tests.tui.seat import Seat
 
@@ -261,6 +263,14 @@ class StillRefresher(Refresher):
             Attempt(one.id, 3, 1, "error", "TimeoutError", said, SMTP, signature, "web-1:4711", ago(25), ago(15)),
         ]
         return one, attempts
+
+    async def breakdown(self, signature: str) -> Breakdown:
+        """Read the same breakdown."""
+        return fixed_breakdown(signature, ago(3000))
+
+    async def comparison(self, job_id: str, back: int) -> Comparison:
+        """Read the same two."""
+        return fixed_comparison(job(1), job(40 + back, Status.COMPLETED), back)
 
     async def original(self, job_id: str) -> Original:
         """Read the same job, with the schema of its type."""

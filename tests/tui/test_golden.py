@@ -38,6 +38,18 @@ class TestTriage:
         await pictured("job", size, "enter", "enter")
 
 
+@SIZES
+async def test_breakdown(size: tuple[int, int]) -> None:
+    """Where the jobs of a signature died, and the fields of payloads that distinguish them best."""
+    await pictured("breakdown", size, "f", "j", "j")
+
+
+@SIZES
+async def test_compare(size: tuple[int, int]) -> None:
+    """The newest payload of a signature beside the last one that succeeded."""
+    await pictured("compare", size, "c", "n")
+
+
 ENDS = pytest.mark.parametrize("size", [NARROW, WIDE], ids=["80x24", "200x50"])
 
 
@@ -149,12 +161,12 @@ async def test_types_on_a_small_screen() -> None:
 
 async def test_payload() -> None:
     """The payload as a tree."""
-    await pictured("payload", NARROW, "enter", "enter", "right_square_bracket")
+    await pictured("payload", NARROW, "enter", "enter", *["right_square_bracket"] * 2)
 
 
 async def test_logs() -> None:
     """The last lines of the handlers, the newest in view."""
-    await pictured("logs", NARROW, "enter", "enter", "right_square_bracket", "right_square_bracket")
+    await pictured("logs", NARROW, "enter", "enter", *["right_square_bracket"] * 3)
 
 
 async def test_timeline() -> None:

@@ -27,7 +27,7 @@ async def open_logs(seat: Seat) -> None:
     await seat.until("archive")
     await seat.press("enter")
     await seat.until("[Traceback]")
-    await seat.press("right_square_bracket", "right_square_bracket")
+    await seat.press(*["right_square_bracket"] * 3)
     await seat.until("[Logs]")
 
 

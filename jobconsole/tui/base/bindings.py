@@ -90,10 +90,21 @@ ACTIONS: tuple[Action, ...] = (
     Action("next_tab", "right_square_bracket", "next tab", "Next tab of this pane", MOVE),
     Action("previous_tab", "left_square_bracket", "tab", "Previous tab of this pane", MOVE, False, 11),
     Action("filter", "slash", "filter", "Narrow the list as you type: type:x err:~smtp age:<1h", SHOW, False, 6),
-    Action("next_match", "n", "older pair", "In the tab Diff: compare the two attempts before", SHOW),
-    Action("previous_match", "N", "newer pair", "In the tab Diff: compare the two attempts after", SHOW),
-    Action("frames", "t", "frames", "Show or fold the frames of libraries", SHOW, False, 10),
-    Action("full", "f", "full screen", "Show what is under the cursor on the whole screen, or beside its list", SHOW),
+    Action("compare", "c", "compare", "Show the payload beside the last one of its type that succeeded", SHOW),
+    Action(
+        "next_match", "n", "older pair", "Compare with an older completed job; in Diff: with the attempt before", SHOW
+    ),
+    Action(
+        "previous_match", "N", "newer pair", "Compare with a newer completed job; in Diff: with the attempt after", SHOW
+    ),
+    Action("frames", "t", "frames", "Show or fold frames of libraries; in Compare what is equal", SHOW, False, 10),
+    Action(
+        "full",
+        "f",
+        "breakdown",
+        "Show a signature's breakdown, or a job, on the whole screen; again: beside its list",
+        SHOW,
+    ),
     Action("window", "w", "window", "Count growth over another time: 5m, 15m, 1h, 6h, 1d", SHOW),
     Action("sort", "s", "sort", "Sort the list by something else", SHOW),
     Action("export", "e", "export", "Write what is chosen into a file: CSV or JSON Lines", SHOW),

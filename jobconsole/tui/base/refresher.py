@@ -22,11 +22,13 @@ from jobconsole.core.schedules import ScheduleLine, TickLine, schedule_line
 from jobconsole.core.snapshot import SnapshotNeeds, read_snapshot
 from jobconsole.present.stack import LiveStack, read_stack
 from jobconsole.tui.base.messages import Adopted, Flush, Operating, ServersChanged
+from queue_core.client.causes.breakdown import breakdown as signature_breakdown
+from queue_core.client.causes.compare import Comparison, compare
 from queue_core.errors import JobNotFound, StoreUnavailable
 from queue_core.model.filters import Filter
 from queue_core.model.job import Attempt, Job
 from queue_core.model.operation import Operation, Outcomes
-from queue_core.model.report import LogPage
+from queue_core.model.report import Breakdown, LogPage
 from queue_core.model.schedule import PassedTick
 from queue_core.ports.inspector import Inspector
 
@@ -216,6 +218,22 @@ class Refresher:
         """
         job = await self._read(lambda inspector: inspector.get(job_id))
         return job, await self._read(lambda inspector: inspector.attempts(job_id))
+
+    async def breakdown(self, signature: str) -> Breakdown:
+        """Read what the dead jobs of a signature have in common.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time.
+        """
+        return await self._read(lambda inspector: signature_breakdown(inspector, signature))
+
+    async def comparison(self, job_id: str, back: int) -> Comparison:
+        """Read a job and a completed one of its type.
+
+        Raises:
+            JobNotFound, StoreUnavailable: there is none, or the store did not answer in time.
+        """
+        return await self._read(lambda inspector: compare(inspector, job_id, back))
 
     async def original(self, job_id: str) -> Original:
         """Read a job that is to be edited, with what is known of its type.

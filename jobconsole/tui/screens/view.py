@@ -10,7 +10,7 @@ from textual import on
 from jobconsole.actions.plan import Choice, Report, Target, Verb
 from jobconsole.actions.verbs import sentence, tone_of
 from jobconsole.core.snapshot import Snapshot
-from jobconsole.present.job import STACK, TRACEBACK
+from jobconsole.present.job import BREAKDOWN, COMPARE
 from jobconsole.tui.base.bindings import BY_ID, refusal
 from jobconsole.tui.base.host import Host, displayed
 from jobconsole.tui.base.links import Link
@@ -27,8 +27,10 @@ from queue_core.model.filters import Filter, render
 from queue_core.model.operation import VERBS
 
 NOT_IN_TRASH = "only jobs in the trash can be brought back: 3 shows all jobs, its tab trash the deleted ones"
+NOTHING_FURTHER = "nothing further to open; Esc goes back"
 SHEETLESS = frozenset({"undo", "pause", "quiet"})
 """Changes that need no room for a sheet."""
+OPENS = frozenset({"open", "full", "compare"})
 DETAIL_ACTIONS = frozenset({"frames", "next_tab", "previous_tab", "next_match", "previous_match"})
 
 
@@ -86,7 +88,12 @@ class View(ViewFrame):
             reason = self.cramped
         pane = self.pane
         reason = reason or self.never(action) or (pane.refuses(action) if pane is not None else "")
-        if not reason and action in {"open", "full"} and isinstance(pane, Table) and pane.selection.row is None:
+        if (
+            not reason
+            and action in {"open", "full", "compare"}
+            and isinstance(pane, Table)
+            and pane.selection.row is None
+        ):
             # Without a row, what opens would be about more than was chosen.
             return pane.nothing()
         return reason or next((why for rows in self.rows if (why := rows.refuses(action))), "")
@@ -96,6 +103,8 @@ class View(ViewFrame):
         pane = self.pane
         if action == "restore" and (pane is None or not pane.in_trash):
             return NOT_IN_TRASH
+        if action == "open" and isinstance(pane, Detail) and pane.tab != BREAKDOWN:
+            return NOTHING_FURTHER
         return "" if pane is None else pane.NEVER.get(action, "")
 
     def missing(self) -> frozenset[str]:
@@ -231,18 +240,24 @@ class View(ViewFrame):
             self.leave()
             return
         self.show_detail()
+        if self.query_one(Detail).subject.group is not None:
+            self.query_one(Detail).turn_to(BREAKDOWN)
         self.add_class("-full")
         if self.stage == "detail":
             self.query_one(Detail).focus()
         else:
             self.enter("detail")
 
+    def do_compare(self) -> None:
+        """Show the payload of the job under the cursor beside the last one that succeeded."""
+        self.show_detail()
+        self.query_one(Detail).turn_to(COMPARE)
+        if self.stage != "detail":
+            self.enter("detail")
+
     def do_frames(self) -> None:
         """Show or fold the frames of libraries."""
-        detail = self.query_one(Detail)
-        detail.all_frames = not detail.all_frames
-        detail.tab = STACK if detail.tab == STACK else TRACEBACK
-        detail.repaint()
+        self.query_one(Detail).fold()
 
     def do_resync(self) -> None:
         """Read everything again."""

@@ -16,6 +16,9 @@ from jobconsole.format.humanize import moment_of
 from jobconsole.format.spans import Line, Spans
 from jobconsole.present.columns import state, trend_of
 from jobconsole.present.job import (
+    BREAKDOWN,
+    CAUSES,
+    COMPARE,
     DIFF,
     LOGS,
     SHORT_TABS,
@@ -28,16 +31,19 @@ from jobconsole.present.job import (
     DetailSubject,
     GroupNotes,
     brief_lines,
+    cause_lines,
     head_lines,
     tab_lines,
 )
+from jobconsole.tui.base.causes import Causes
 from jobconsole.tui.base.host import Renewal
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.scroll import ScrollPane
 from queue_core.errors import QueueCoreError
+from queue_core.model.filters import parse
 from queue_core.model.states import FINAL, Status
 
-ROOMY = 48
+ROOMY = 60
 """Cells that the tabs take with their whole names."""
 LOG_SECONDS = 1.0
 """Between two looks at the log that is shown."""
@@ -49,10 +55,7 @@ class Detail(ScrollPane):
     """The detail of a subject; its job is read when the subject changes or the job does."""
 
     GLANCE = 9
-    NEVER: ClassVar[dict[str, str]] = {
-        "open": "nothing further to open; Esc goes back",
-        "filter": "go back to a list to filter it",
-    }
+    NEVER: ClassVar[dict[str, str]] = {"filter": "go back to a list to filter it"}
 
     class Read(Message, bubble=False):
         """A job has been read; `problem` is the reason when it was not."""
@@ -72,10 +75,14 @@ class Detail(ScrollPane):
         self.back = 0
         # the end of the log stays in view until the user scrolls up
         self.follows = False
+        # lines above a breakdown
+        self._causes_at = 0
         self._loaded: DetailData | None = None
         self._problem = ""
         self._read_at = 0.0
         self._renewal = Renewal(self, "detail")
+        # why jobs died, where that is shown
+        self.causes = Causes(self, self.repaint)
         # taking a traceback apart is too much for four times a second: kept until what it depends on changes
         self._drawn_for: tuple[object, ...] = ()
         self._tab_drawn: list[Line] = []
@@ -96,8 +103,9 @@ class Detail(ScrollPane):
             what = what if name else "Detail"
             return ((what, "title"), (f"  {name}", "muted"))
         spans: list[tuple[str, str]] = []
-        for index, tab in enumerate(TABS if self.inner_width > ROOMY else SHORT_TABS):
-            here = index == self.tab
+        names = TABS if self.inner_width > ROOMY else SHORT_TABS
+        for index in self._tabs():
+            here, tab = index == self.tab, names[index]
             spans += [(f"[{tab}]" if here else f" {tab} ", "title" if here else "muted")]
         return tuple(spans)
 
@@ -112,6 +120,9 @@ class Detail(ScrollPane):
         lines = self._glance(width, height) if self.glance else self.content(width)
         self._height = len(lines)
         last = len(lines) - height
+        if self.tab == BREAKDOWN and not self.glance and self.causes.rows:
+            at = self._causes_at + self.causes.place
+            self.top = max(min(self.top, at), at - height + 1 if at >= height else 0)
         self.top = max(0, last if self.follows and self.tab == LOGS and not self.glance else min(self.top, last))
         return lines[self.top : self.top + height]
 
@@ -120,6 +131,7 @@ class Detail(ScrollPane):
         same_job = subject.job_id == self.subject.job_id
         if subject.key != self.subject.key:
             self.top = self.back = 0
+        self.causes.about(subject.key != self.subject.key)
         self.subject = subject
         if not same_job:
             self._loaded, self._problem = None, ""
@@ -175,6 +187,8 @@ class Detail(ScrollPane):
         """Facts, a rule, and what the tab shows."""
         if not self.subject.job_id:
             return [(("nothing selected", "muted"),)]
+        if self.tab in CAUSES:
+            return self._causes(width)
         lines = self._facts(width)
         if self._problem:
             lines += [((self._problem, "warn"),)]
@@ -192,6 +206,24 @@ class Detail(ScrollPane):
             # Of a few lines the first show what went wrong.
             return [*self._tab_drawn, ((rule, "line"),), *lines]
         return [*lines, ((rule, "line"),), *self._tab_drawn]
+
+    def _causes(self, width: int) -> list[Line]:
+        """Why the jobs of the group died, or this one: what they have in common, or how its payload differs."""
+        context, rule = self.console.render_context(), ((self.console.glyphs.rule * width, "line"),)
+        lines = [*cause_lines(self.subject, self._loaded, context, width), rule]
+        self._causes_at = len(lines)
+        if self.tab == COMPARE:
+            return lines + self.causes.comparison(self.subject.job_id, context, width)
+        if self._signature is None:
+            return [*lines, (("reading ...", "muted"),)]
+        return lines + self.causes.breakdown(self._signature, context, width)
+
+    @property
+    def _signature(self) -> str | None:
+        """Of the group, or of the job: "" where it has none; None while that is not known."""
+        if self.subject.group is not None:
+            return self.subject.group.signature
+        return (self._loaded.job.signature or "") if self._loaded else None
 
     def _glance_note(self) -> Spans:
         group, context = self.subject.group, self.console.render_context()
@@ -238,11 +270,8 @@ class Detail(ScrollPane):
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this job."""
-        if action in {"next_match", "previous_match"} and self.tab != DIFF:
-            return "n and N work in Diff"
-        if action == "stack":
-            running = self._loaded is not None and self._loaded.job.status is Status.RUNNING
-            return "" if running and self.subject.group is None else "only a running job has a stack"
+        if action in {"next_match", "previous_match", "open", "stack"}:
+            return self._refuses_here(action)
         if action not in ACTS_ON and action not in {"edit", "export"}:
             return ""
         if self.subject.group is not None:
@@ -257,15 +286,56 @@ class Detail(ScrollPane):
             return f"not edited: {reason}" if reason else ""
         return "" if status in ACTS_ON[action] else f"this job is {status}"
 
+    def _refuses_here(self, action: str) -> str:
+        row, reason = self.causes.row, ""
+        if action == "stack":
+            running = self._loaded is not None and self._loaded.job.status is Status.RUNNING
+            reason = "" if running and self.subject.group is None else "only a running job has a stack"
+        elif action == "open":
+            reason = "no filter chooses this value" if row is None or not row.where else ""
+        elif self.tab not in {DIFF, COMPARE}:
+            reason = "n and N work in Compare and Diff"
+        return reason
+
+    def do_open(self) -> None:
+        """List the jobs that have the value under the cursor of the breakdown."""
+        row, signature = self.causes.row, self._signature
+        if row is not None and row.where and signature:
+            text = f"status:dead sig:{signature} {row.where}"
+            self.console.navigation.open_jobs(parse(text), text)
+
+    def do_compare(self) -> None:
+        """Show the payload beside the last one that succeeded."""
+        self.turn_to(COMPARE)
+
+    def fold(self) -> None:
+        """Show or fold what is equal, or the frames of libraries."""
+        if self.tab == COMPARE:
+            self.causes.equal = not self.causes.equal
+        else:
+            self.all_frames = not self.all_frames
+            self.tab = STACK if self.tab == STACK else TRACEBACK
+        self.repaint()
+
     def scroll(self, lines: int) -> None:
-        """Move the content."""
+        """Move the content; in a breakdown the cursor."""
+        if self.tab == BREAKDOWN and not self.glance and self.causes.rows:
+            self.causes.move(lines)
+            self.repaint()
+            return
         self.top = max(0, self.top + lines)
         self.follows = lines > 0 and self.top >= self._height - self.inner_height
         self.repaint()
 
+    def _tabs(self) -> list[int]:
+        """The tabs: a group has a breakdown, a job has stacks; whatever is shown stays."""
+        other = BREAKDOWN if self.subject.group is None else STACK
+        return [tab for tab in range(len(TABS)) if tab != other or tab == self.tab]
+
     def turn(self, step: int) -> None:
         """Show another tab."""
-        self.turn_to((self.tab + step) % len(TABS))
+        tabs = self._tabs()
+        self.turn_to(tabs[(tabs.index(self.tab) + step) % len(tabs)])
 
     def turn_to(self, tab: int) -> None:
         """Show a tab."""
@@ -285,6 +355,10 @@ class Detail(ScrollPane):
         self._compare(-1)
 
     def _compare(self, step: int) -> None:
+        if self.tab == COMPARE:
+            self.causes.older(step)
+            self.repaint()
+            return
         most = pairs(self._loaded.attempts) - 1 if self._loaded else 0
         self.back = max(0, min(self.back + step, most))
         self.repaint()

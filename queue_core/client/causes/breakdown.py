@@ -132,6 +132,7 @@ def _broken_down(sample: _Sample, began: float) -> Breakdown:
 
 
 _PROPERTIES: Mapping[str, Any] = {
+    "release": lambda job: [job.release] if job.release else [],
     "host": lambda job: [host_of(job.worker)] if job.worker else [],
     "worker": lambda job: [job.worker] if job.worker else [],
     "queue": lambda job: [job.queue],

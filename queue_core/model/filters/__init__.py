@@ -14,7 +14,8 @@ What the fields mean, for every store:
   - `age` is the time since the job's last change (of a dead job: since its death; in the trash: since it came there).
   - `died` is the time in which a dead job died, in UTC: died:02:00..02:30, died:2026-01-30T22:00..2h, died:15m (since
     then). It is read as of now.
-  - `worker` is the worker that holds the job or held it last, `host` the machine that it runs on.
+  - `worker` is the worker that holds the job or held it last, `host` the machine that it runs on, `release` what
+    it announced.
   - `payload.<path>` follows keys and array indexes. Only strings, numbers, booleans and null match, by their text as in
     JSON without quotes; numbers on both sides are compared as numbers, and `<` and `>` compare nothing else.
   - `~` ignores case. What a job does not have matches nothing, so that turned round it matches.

@@ -73,6 +73,7 @@ _FIELDS: dict[str, _Field] = {
     "retries": _Field("=<>", _count),
     "worker": _Field("=~"),
     "host": _Field("=~"),
+    "release": _Field("=~"),
 }
 _PAYLOAD = _Field("=~<>")
 _SHORT = {"err": "error", "sig": "signature", "prio": "priority", "state": "status", "tags": "tag", "retry": "retries"}

@@ -119,6 +119,7 @@ _MATCHERS: dict[str, Callable[[Job, Term, datetime], bool]] = {
     "age": _matches_age,
     "died": _matches_died,
     "host": _matches_host,
+    "release": _text_of("release"),
     "text": _anywhere,
 }
 

@@ -17,8 +17,8 @@ Operator = Literal["=", "~", "<", ">"]
 class Term:
     """One condition of a filter."""
 
-    # status, type, queue, error, signature, tag, id, priority, age, died, retries, worker, host, payload.<path>; text
-    # for a word without a field
+    # status, type, queue, error, signature, tag, id, priority, age, died, retries, worker, host, release,
+    # payload.<path>; text for a word without a field
     field: str
     # "=" equal (ids and signatures: begins with), "~" contains without regard to case, "<" and ">" compare
     operator: Operator

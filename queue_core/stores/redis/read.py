@@ -44,7 +44,7 @@ SCAN_STEP = 500
 """Jobs scanned for a page at a time."""
 LONGEST_PAGE = 10_000
 LIGHT_TERMS = frozenset(
-    {"status", "type", "queue", "error", "signature", "tag", "priority", "retries", "worker", "host", "died"}
+    {"status", "type", "queue", "error", "signature", "tag", "priority", "retries", "worker", "host", "died", "release"}
 )
 """Fields of filters that a page's own fields decide."""
 

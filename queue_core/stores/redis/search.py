@@ -13,6 +13,7 @@ from queue_core.model.states import FINAL, UNFINISHED, Status
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.records import Entry, Place, homes, job_of, microseconds_of, moment
 from queue_core.stores.redis.session import TOGETHER, RedisLink, chunks
+from queue_core.stores.redis.statistics.releases import ReleaseNames
 
 FIRST, MOST = 300, 4_800
 """Entries of one page, doubling: who wants a few gets them soon, who wants all is not held up by round trips."""
@@ -117,6 +118,7 @@ _FIELDS = {
     "worker": "worker",
     "host": "worker",
     "died": "completed_at",
+    "release": "release",
 }
 _BY_CAUSE = frozenset({"status", "type", "signature"})
 """Fields that the causes of deaths have."""
@@ -137,7 +139,10 @@ class FilterScan:
         self._light = Filter(tuple(light), where.trash)
         self._heavy = any(_of_payload(term.field) for term in where.terms)
         fields = ["status", "trashed_at", *(_FIELDS[term.field] for term in light), *(_SEARCHED if self._heavy else ())]
-        self._names = list(dict.fromkeys(fields))
+        # a waiting job has none of the worker that released it
+        self._names = list(dict.fromkeys([*fields, *(["worker"] if "release" in fields else [])]))
+        self._release_names = ReleaseNames(link)
+        self._releases: Mapping[str, str] = {}
         # what the dead died of is in one hash of each queue, a tenth of the work of reading jobs
         self.by_cause = not self._heavy and not where.trash and {term.field for term in light} <= _BY_CAUSE
         self._verdicts: dict[tuple[Any, ...], bool] = {}
@@ -170,6 +175,9 @@ class FilterScan:
             named = ((one, found[one.queue, one.id]) for one in entries if (one.queue, one.id) in found)
             return [one for one, cause in named if self._caused(one.queue, cause)]
         rows = await self._link.read(homes(entries), self._names)
+        if "release" in self._names:
+            place = self._names.index("release")
+            self._releases = await self._release_names.of(row[place] for row in rows.values())
         kept = [one for one in entries if (row := rows.get((one.queue, one.id))) and self._verdict(one.queue, row)]
         if not self._heavy:
             return kept
@@ -181,7 +189,8 @@ class FilterScan:
         if key not in self._verdicts:
             if len(self._verdicts) >= VERDICTS:
                 self._verdicts.clear()
-            self._verdicts[key] = matches(job_of(queue, "", self._found(row)), self._light, self._now)
+            job = job_of(queue, "", self._found(row), releases=self._releases)
+            self._verdicts[key] = matches(job, self._light, self._now)
         return self._verdicts[key]
 
     def _caused(self, queue: str, cause: str) -> bool:

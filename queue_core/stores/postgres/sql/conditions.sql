@@ -52,6 +52,10 @@ v.status = 'dead' AND v.finished_at >= {since}::timestamptz AND v.finished_at < 
 regexp_replace(v.worker, ':[^:]*:[^:]*$', '') = {value}
 -- [host ~]
 regexp_replace(v.worker, ':[^:]*:[^:]*$', '') ILIKE {like}
+-- [release =]
+v.release = (SELECT r.id FROM {schema}.releases r WHERE r.name = {value})
+-- [release ~]
+v.release IN (SELECT r.id FROM {schema}.releases r WHERE r.name ILIKE {like})
 -- [text ~]
 v.error ILIKE {like} OR v.payload ILIKE {like} OR v.type ILIKE {like}
 OR EXISTS (SELECT FROM unnest(v.tags) AS tag WHERE tag ILIKE {like})

@@ -51,6 +51,10 @@ j.state = 'trashed' AND j.finished_at >= {since} AND j.finished_at < {until}
 host_of(j.worker) = {value}
 -- [host ~]
 contains_text(host_of(j.worker), {value})
+-- [release =]
+j.worker IS NOT NULL AND j.release = (SELECT r.number FROM releases r WHERE r.name = {value})
+-- [release ~]
+j.worker IS NOT NULL AND j.release IN (SELECT r.number FROM releases r WHERE contains_text(r.name, {value}))
 -- [text ~]
 contains_text(j.error, {value}) OR contains_text(p.payload, {value}) OR contains_text(j.type, {value})
 OR EXISTS (SELECT 1 FROM json_each(j.tags) t WHERE contains_text(t.value, {value}))

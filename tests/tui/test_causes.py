@@ -1,0 +1,65 @@
+"""Why jobs died, on the screen: from a value of a breakdown to its jobs, and from one completed payload to another."""
+
+from __future__ import annotations
+
+import json
+
+from jobconsole.tui.app import ConsoleApp
+from queue_core import JobQueue
+from queue_core.client.causes import breakdown as module
+from tests.conformance.world import World
+from tests.tui.conftest import Sit
+from tests.tui.scenes import smtp
+from tests.tui.seat import NARROW, WIDE, seated
+
+
+async def shop(world: World) -> None:
+    for number in range(6):
+        payload = json.dumps({"region": "eu" if number else "us", "n": number})
+        await world.ended("dead", {"failure": smtp()}, type="send_email", queue="mail", payload=payload)
+        payload = json.dumps({"region": "us", "n": number})
+        await world.ended("completed", {}, type="send_email", queue="mail", payload=payload)
+
+
+async def test_a_value_leads_to_its_jobs(jobs: JobQueue, world: World) -> None:
+    await shop(world)
+    async with seated(ConsoleApp(jobs), NARROW) as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        await seat.press("f")
+        await seat.until("[Breakdown]")
+        await seat.until("region        eu")
+        await seat.press("G")
+        await seat.until("❯ region")
+        await seat.press("enter")
+        await seat.until("payload.region=eu")
+        await seat.until("5 jobs")
+
+
+async def test_payloads_beside_each_other(jobs: JobQueue, world: World) -> None:
+    await shop(world)
+    async with seated(ConsoleApp(jobs), WIDE) as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        await seat.press("c")
+        await seat.until('~ region          "eu"')
+        assert "~ n" not in seat.text()
+        await seat.until("1 field is equal")
+        await seat.press("t")
+        await seat.until("= n")
+        await seat.press("n")
+        await seat.until("~ n ")
+        await seat.press("N")
+        await seat.until("= n")
+
+
+async def test_it_is_read_once_the_cursor_rests(sit: Sit, world: World, jobs: JobQueue) -> None:
+    """A job whose type has not completed has nothing to be compared with."""
+    assert module.SECONDS < 0.5
+    await world.ended("cancelled", {}, type="send_email", queue="mail")
+    async with sit(WIDE) as seat:
+        await seat.ready()
+        await seat.press("3")
+        await seat.until("send_email")
+        await seat.press("enter", "right_square_bracket")
+        await seat.until("completed lately")
