@@ -5,17 +5,20 @@ from __future__ import annotations
 from tests.model.model import Attempt, Job, Message, State, Token
 
 
-def renamed(state: State) -> State:
-    """Return the state with the lowest numbers that keep the order of tokens, and without what is over."""
+def renamed(state: State, fenced: bool) -> State:
+    """Return the state with the lowest numbers that keep the order of tokens, and without what is over.
+
+    An attempt is over when no lease has its token and none can have it again. Where a token is what a write needs, and
+    only there, nothing can come of it any more.
+    """
     if not state.faults:
         # No crash comes any more.
         state = state._replace(disk=(state.jobs, state.number))
-    held = [[_less(state, one) for one in ones if not spent(state, one)] for ones in state.held]
+    held = [[_less(state, one) for one in ones if not (fenced and spent(state, one))] for ones in state.held]
     state = state._replace(held=tuple(map(frozenset, held)))
-    if any(one.attempt is not None and spent(state, one.attempt) for one in state.wire):
-        state = state._replace(
-            wire=frozenset([one for one in state.wire if not one.attempt or not spent(state, one.attempt)])
-        )
+    if fenced and any(one.attempt is not None and spent(state, one.attempt) for one in state.wire):
+        wire = [one for one in state.wire if one.attempt is None or not spent(state, one.attempt)]
+        state = state._replace(wire=frozenset(wire))
     attempts = [one for held in state.held for one in held]
     attempts += [message.attempt for message in state.wire if message.attempt is not None]
     told = frozenset(one for one in state.seen_told if (one[1], one[2]) not in state.disk[0][one[0]].endings)

@@ -25,15 +25,16 @@ class Explored(NamedTuple):
 
 def explore(jobs: Jobs, faults: int, changes: int, rules: Rules | None = None) -> Explored:
     """Visit all states with at most so many faults and changes by people, up to the first that breaks a promise."""
-    actions = Actions(rules or Rules(), jobs)
-    start = renamed(State(faults=faults, changes=changes))
+    rules = rules or Rules()
+    actions = Actions(rules, jobs)
+    start = renamed(State(faults=faults, changes=changes), rules.fence)
     way: Way = {start: None}
     ahead = deque([start])
     without_faults: dict[State, list[State]] = {}
     while ahead:
         state = ahead.popleft()
         for step, found in actions(state):
-            after = renamed(found)
+            after = renamed(found, rules.fence)
             if (found.faults, found.changes) == (state.faults, state.changes):
                 without_faults.setdefault(after, []).append(state)
             if reason := broken(actions.store, state, step, found):

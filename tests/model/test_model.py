@@ -13,7 +13,7 @@ ONE_FAILS = Jobs(fails=(True, False))
 ONE_WAITS = Jobs(waits=(True, False))
 
 NEEDED = {
-    "fence": (Jobs(), 2, 0, "a stale write landed"),
+    "fence": (Jobs(), 1, 0, "a stale write landed"),
     "epoch": (Jobs(), 1, 0, "a stale write landed"),
     "audit": (Jobs(), 1, 0, "a job never ends"),
     "durable_insert": (Jobs(), 1, 0, "an acknowledged job is lost"),
