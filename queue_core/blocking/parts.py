@@ -156,6 +156,11 @@ class BlockingOperations:
     list_for_job = Blocking(Operations.list_for_job)
     outcomes = Blocking(Operations.outcomes)
     changed_ids = Blocking(Operations.changed_ids)
+    stacks = Blocking(Operations.stacks)
+    list_settling = Blocking(Operations.list_settling)
+    pending_ids = Blocking(Operations.pending_ids)
+    ask_stack = Blocking(Operations.ask_stack)
+    stage_outcomes = Blocking(Operations.stage_outcomes)
 
 
 class BlockingSignatures:
