@@ -78,8 +78,8 @@ CELL = 32_000
 """Characters of a cell; a spreadsheet refuses more than 32,767."""
 COLUMNS = (
     "id", "type", "queue", "status", "priority", "tags", "retry_count", "max_retries", "losses", "crashes",
-    "created_at", "run_at", "started_at", "completed_at", "updated_at", "trashed_at", "worker", "failure_kind",
-    "signature", "error", "payload", "result", "traceback",
+    "created_at", "run_at", "started_at", "completed_at", "updated_at", "trashed_at", "worker", "release",
+    "failure_kind", "signature", "error", "payload", "result", "traceback",
 )  # fmt: skip
 _FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
 LEFT_OUT = frozenset({"payload_text", "token", "lease_expires_at", "progress", "progress_message", "cancel_requested"})
