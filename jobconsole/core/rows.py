@@ -100,7 +100,8 @@ def clean_signature(info: SignatureInfo) -> SignatureInfo:
 def clean_worker(info: WorkerInfo) -> WorkerInfo:
     """Return the worker with harmless texts."""
     queues = tuple(safe(name, NAME) for name in info.queues)
-    return replace(info, host=safe(info.host, NAME), version=safe(info.version, NAME), queues=queues)
+    release = None if info.release is None else safe(info.release, NAME)
+    return replace(info, host=safe(info.host, NAME), version=safe(info.version, NAME), release=release, queues=queues)
 
 
 @dataclass(frozen=True, slots=True)

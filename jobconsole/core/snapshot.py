@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from jobconsole.core.rows import JobLine, QueueLine, clean_signature, clean_worker, job_line, queue_line
 from jobconsole.format.glyphs import Ring
+from queue_core.client.signatures import states_of
 from queue_core.model.events import EventBatch, EventName
 from queue_core.model.filters import Filter, Term
 from queue_core.model.report import SeriesPoint, SignatureInfo, WorkerInfo
 from queue_core.model.states import Status
 from queue_core.model.text import safe
+from queue_core.model.triage.signatures import SignatureState
 from queue_core.ports.inspector import Inspector
 
 LONGEST_SPAN = 3_600.0
@@ -78,6 +80,8 @@ class Snapshot:
     # the last minutes, oldest first
     series: tuple[SeriesPoint, ...]
     totals: SnapshotTotals
+    # of the signatures
+    states: Mapping[str, SignatureState] = field(default_factory=dict)
 
     @property
     def deaths(self) -> int:
@@ -97,9 +101,9 @@ async def read_snapshot(inspector: Inspector, needs: SnapshotNeeds) -> Snapshot:
         StoreUnavailable: the store did not answer in time.
     """
     began = time.monotonic()
-    overview, signatures, running, series = await asyncio.gather(
+    overview, (signatures, states), running, series = await asyncio.gather(
         inspector.overview(),
-        inspector.signatures(needs.where, needs.window, needs.slices, needs.signatures),
+        _signatures(inspector, needs),
         inspector.jobs(RUNNING, needs.running, None, "oldest"),
         inspector.series(needs.minutes),
     )
@@ -118,7 +122,15 @@ async def read_snapshot(inspector: Inspector, needs: SnapshotNeeds) -> Snapshot:
         more_running=running.cursor is not None,
         series=tuple(series),
         totals=_totals(queues, workers, sum(queue.trashed for queue in overview.queues)),
+        states=states,
     )
+
+
+async def _signatures(
+    inspector: Inspector, needs: SnapshotNeeds
+) -> tuple[list[SignatureInfo], Mapping[str, SignatureState]]:
+    groups = await inspector.signatures(needs.where, needs.window, needs.slices, needs.signatures)
+    return groups, await states_of(inspector, groups, needs.window)
 
 
 def _totals(queues: tuple[QueueLine, ...], workers: tuple[WorkerInfo, ...], trashed: int) -> SnapshotTotals:
@@ -165,11 +177,11 @@ class RateMeter:
 
     def update(self, series: Sequence[SeriesPoint], now: datetime, steady: float) -> None:
         """Take the store's counts by the minute as of `now`, which is `steady` seconds by this process's clock."""
-        for name, field in COUNTED.items():
+        for name, counted in COUNTED.items():
             if self._started:
-                self._correct(name, self._grown(series, field), steady)
+                self._correct(name, self._grown(series, counted), steady)
             else:
-                self._begin(name, series, field, now, steady)
+                self._begin(name, series, counted, now, steady)
         self._minutes = {point.minute: point for point in series}
         self._started = True
 

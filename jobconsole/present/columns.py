@@ -17,10 +17,14 @@ from jobconsole.format.cuts import cut_apart
 from jobconsole.format.glyphs import Glyphs, spark
 from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Spans, fit, labelled
 from jobconsole.present.facts import Fact, queue_state
+from jobconsole.present.signature import owner_spans, since_mark, since_spans, state_spans
 from queue_core.model.report import SignatureInfo, WorkerInfo
 from queue_core.model.states import Status
+from queue_core.model.triage.signatures import SignatureState
 
 T = TypeVar("T")
+
+NO_STATES: Mapping[str, SignatureState] = {}
 
 
 def fact_lines(facts: Iterable[Fact], context: RenderContext, width: int) -> list[Line]:
@@ -149,35 +153,47 @@ def _grown(info: SignatureInfo, context: RenderContext) -> Spans:
 
 
 def trend_of(info: SignatureInfo, glyphs: Glyphs) -> Spans:
-    """Return the deaths of a group over the window as one line of bars."""
-    # Without the highest bar, which would touch the line above.
+    """Return the deaths of a group over the window as bars, without the highest, which would touch the line above."""
     return ((spark(info.trend, TREND, glyphs.levels[:-1]), "accent"),)
 
 
 def signature_columns(
-    window: str, usual: str = "", same: Mapping[str, int] | None = None, trend: bool = False
+    window: str,
+    usual: str = "",
+    same: Mapping[str, int] | None = None,
+    trend: bool = False,
+    states: Mapping[str, SignatureState] = NO_STATES,
 ) -> tuple[Column[SignatureInfo], ...]:
-    """Return the columns of error signatures; `window` is the time over which growth is counted, such as 15m.
+    """Return the columns of error signatures; `window`: the time over which growth is counted, such as 15m.
 
-    `usual`: the type that nearly all are of; then only other ones are shown, before the title. `same`: how many
-    characters each title shares with another one. `trend`: whether deaths over the window are drawn.
+    `usual`: the type that nearly all are of; only others are shown, before the title. `same`: how many characters each
+    title shares with another. `trend`: deaths are drawn. `states`: owners and releases have columns.
     """
 
     def cut(info: SignatureInfo, spans: Spans, width: int, ellipsis: str) -> Spans:
         before = sum(len(text) for text, _ in spans) - len(info.title)
         return cut_apart(spans, width, before + (same or {}).get(info.title, 0), ellipsis)
 
+    def title(info: SignatureInfo, context: RenderContext) -> Spans:
+        return (*state_spans(states.get(info.signature), context), *_title(info, usual))
+
     bars: tuple[Column[SignatureInfo], ...] = ()
     if trend:
         bars = (Column("TREND", TREND, lambda info, context: trend_of(info, context.glyphs), need=4),)
-    kind = () if usual else (Column("TYPE", 13, _types, need=3),)
+    known: list[Column[SignatureInfo]] = []
+    if any(one.facts.owner for one in states.values()):
+        known.append(Column("BY", 2, lambda info, context: owner_spans(states.get(info.signature)), need=2))
+    if any(since_mark(state) != "-" for state in states.values()):
+        known.append(Column("SINCE", 6, lambda info, context: since_spans(states.get(info.signature)), need=1))
+    if not usual:
+        known.append(Column("TYPE", 13, _types, need=3))
     return (
         Column("COUNT", 6, lambda info, context: number(info.count, tone="strong"), right=True),
         Column(window, 6, _grown, right=True),
         *bars,
         Column("LAST", 4, lambda info, context: _age(info.last_seen, context), right=True, need=2),
-        *kind,
-        Column("ERROR SIGNATURE", 30, lambda info, context: _title(info, usual), flex=True, cut=cut),
+        *known,
+        Column("ERROR SIGNATURE", 30, title, flex=True, cut=cut),
     )
 
 

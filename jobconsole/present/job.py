@@ -15,11 +15,13 @@ from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Span, wrap
 from jobconsole.present.columns import fact_line, fact_lines, trend_of
 from jobconsole.present.facts import Fact, Facts, but, of_group, of_job, only
 from jobconsole.present.history import diff_lines, peek_lines, timeline_lines, traceback_lines
+from jobconsole.present.signature import of_state
 from jobconsole.present.stack import LiveStack, stack_lines
 from queue_core.model.job import LINE_BYTES, Attempt, Job, LogEntry
 from queue_core.model.operation import Operation
 from queue_core.model.report import LogPage, SignatureInfo
 from queue_core.model.text import safe
+from queue_core.model.triage.signatures import SignatureState
 
 
 def job_lines(job: Job, context: RenderContext, width: int) -> list[Line]:
@@ -46,11 +48,16 @@ class GroupNotes:
     hint: str = ""
     # the outcome of earlier retries; "" when none is known
     retried: str = ""
+    # its state; None: it is not known yet
+    state: SignatureState | None = None
 
     @property
     def facts(self) -> Facts:
         """What there is to show of it."""
-        return (Fact("retried", self.retried, "warn"), Fact("repair", self.hint, "accent"))
+        state = self.state
+        touched = state is not None and (state.word != "known" or state.since or state.facts.changes)
+        known = of_state(state) if state is not None and touched else ()
+        return (*known, Fact("retried", self.retried, "warn"), Fact("repair", self.hint, "accent"))
 
 
 def signature_lines(info: SignatureInfo, context: RenderContext, width: int, notes: GroupNotes) -> list[Line]:

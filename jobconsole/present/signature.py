@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from jobconsole.format.humanize import exact
+from jobconsole.format.humanize import age, exact
+from jobconsole.format.spans import RenderContext, Spans
 from jobconsole.present.facts import Fact, Facts
+from queue_core.model.text import safe
 from queue_core.model.triage.signatures import NEXT, NOW, SignatureState
 
 
@@ -25,6 +27,29 @@ def since_mark(state: SignatureState) -> str:
 def initials(owner: str) -> str:
     """Return the first two letters of an owner's name, "-" for none."""
     return owner[:2] or "-"
+
+
+def state_spans(state: SignatureState | None, context: RenderContext) -> Spans:
+    """Return a state before a title, where there is more to report than that it is known."""
+    if state is None or state.word == "known":
+        return ()
+    word = state_word(state)
+    if state.word == "muted" and state.facts.until is not None:
+        word = f"{word} {age(max(0.0, state.facts.until - context.now.timestamp()))}"
+    elif state.word == "resolved" and state.facts.release not in (NEXT, NOW):
+        word = f"{word} {safe(state.facts.release, 12)}"
+    return ((f"{word} ", "bad" if state.needs_attention else "faint"),)
+
+
+def owner_spans(state: SignatureState | None) -> Spans:
+    """Return the initials of an owner."""
+    return ((safe(initials(state.facts.owner), 2) if state else "-", "accent"),)
+
+
+def since_spans(state: SignatureState | None) -> Spans:
+    """Return the release where a signature began or came back."""
+    mark = since_mark(state) if state else "-"
+    return ((safe(mark, 12), "warn" if mark.endswith("!") else "muted"),)
 
 
 def since_sentence(state: SignatureState) -> str:

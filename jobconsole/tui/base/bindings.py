@@ -56,6 +56,7 @@ ACTIONS: tuple[Action, ...] = (
         "edit", "E", "edit", "Edit the payload of a job that has ended and enqueue it as a new job", CHANGE, True, 8
     ),
     Action("move", "M", "move", "Move waiting or dead jobs to another queue or priority; u undoes it", CHANGE, True, 9),
+    Action("own", "A", "mine", "Take this signature, or give it up again", CHANGE, True),
     Action("undo", "u", "undo", "Take your last delete, move or pause back; cancel a running retry", CHANGE, True, 3),
     Action(
         "cancel",

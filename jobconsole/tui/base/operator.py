@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from textual.message import Message
@@ -257,6 +257,19 @@ class Operator:
         if self.read_only:
             raise ReadOnly(order)
         return await self._immediate.order(worker, label, order)
+
+    async def own(self, signatures: Sequence[str], off: bool) -> str:
+        """Take signatures for the system user, or give them up; returns a sentence.
+
+        Raises:
+            ReadOnly, SignatureNotFound, StoreUnavailable: not all of them were changed.
+        """
+        if self.read_only:
+            raise ReadOnly("dlq own")
+        for signature in signatures:
+            await self._connection.jobs.signatures.own(signature, off=off)
+        what = "this signature" if len(signatures) == 1 else f"{len(signatures)} signatures"
+        return f"{what} has no owner now" if off else f"{what}: yours, A gives it up again"
 
     async def schedule(self, name: str, verb: ScheduleVerb) -> str:
         """Pause, resume or trigger a schedule; returns a sentence.

@@ -189,6 +189,37 @@ class QueueActions(RowActions):
         self.console.refresher.resync()
 
 
+class SignatureActions(RowActions):
+    """Actions on the marked signatures, or the one under the cursor."""
+
+    def missing(self) -> frozenset[str]:
+        """There are none where neither signatures nor what is under their cursor have the focus."""
+        return frozenset() if isinstance(self.view.pane, SignatureTable | Detail) else frozenset({"own"})
+
+    def refuses(self, action: str) -> str:
+        """There has to be a signature."""
+        table = self.view.query_one(SignatureTable)
+        if action != "own" or table.selection.marks or table.selection.row is not None:
+            return ""
+        return table.nothing()
+
+    def do_own(self) -> None:
+        """Take them, or give them up where all are this user's."""
+        table = self.view.query_one(SignatureTable)
+        chosen = list(table.selection.marks) or [table.selection.row.signature if table.selection.row else ""]
+        states = [table.states.get(signature) for signature in chosen]
+        user = this_author().user
+        mine = all(state is not None and state.facts.owner == user for state in states)
+        spawn(self.view, "own", self._own, chosen, mine)
+
+    async def _own(self, signatures: list[str], off: bool) -> None:
+        try:
+            self.notice.show(await self.console.operator.own(signatures, off), "good")
+        except QueueCoreError as error:
+            self.notice.show(str(error), "bad")
+        self.console.refresher.resync()
+
+
 class OperationActions(RowActions):
     """Actions on the operation under the cursor, of this console or another."""
 

@@ -13,7 +13,7 @@ from jobconsole.actions.plan import Choice, Target, dead_of, dead_only
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.present.columns import DEAD_JOBS, QUEUES_SMALL
 from jobconsole.present.job import DetailSubject
-from jobconsole.tui.screens.row_actions import JobActions, QueueActions
+from jobconsole.tui.screens.row_actions import JobActions, QueueActions, SignatureActions
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.jobs import JobTable
@@ -36,7 +36,7 @@ class TriageView(View):
     _retrying: frozenset[tuple[int, str]] = frozenset()
 
     PLACE = "triage"
-    ROWS = (JobActions, QueueActions)
+    ROWS = (JobActions, QueueActions, SignatureActions)
     STAGES: ClassVar[dict[str, str]] = {
         "signatures": "home",
         "running": "home",
@@ -74,6 +74,7 @@ class TriageView(View):
         """Show a snapshot; the list of jobs reads for itself."""
         if snapshot.needs.where == dead_only(self.signatures.where):
             idle = time.monotonic() - self.console.last_key > IDLE_SECONDS
+            self.signatures.states = snapshot.states
             self.signatures.take(snapshot.signatures, snapshot.needs.window, restart or idle)
         self.query_one(QueueTable).show(snapshot.queues)
         if restart:

@@ -28,7 +28,7 @@ from queue_core.model.operation import VERBS
 
 NOT_IN_TRASH = "only jobs in the trash can be brought back: 3 shows all jobs, its tab trash the deleted ones"
 NOTHING_FURTHER = "nothing further to open; Esc goes back"
-SHEETLESS = frozenset({"undo", "pause", "quiet"})
+SHEETLESS = frozenset({"undo", "pause", "quiet", "own"})
 """Changes that need no room for a sheet."""
 OPENS = frozenset({"open", "full", "compare"})
 DETAIL_ACTIONS = frozenset({"frames", "next_tab", "previous_tab", "next_match", "previous_match"})

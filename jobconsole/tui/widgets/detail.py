@@ -259,7 +259,8 @@ class Detail(ScrollPane):
         if group is None or snapshot is None:
             return GroupNotes()
         retried = loaded.earlier(group, self.console.render_context()) if loaded else ""
-        return GroupNotes(snapshot.needs.window, self.console.hint_for(group), retried)
+        state = snapshot.states.get(group.signature)
+        return GroupNotes(snapshot.needs.window, self.console.hint_for(group), retried, state)
 
     def target(self, verb: Choice) -> Target | None:
         """The job that is shown; a group is chosen in its list."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.table import MarkTable
 from queue_core.model.filters import Filter
 from queue_core.model.report import SignatureInfo
+from queue_core.model.triage.signatures import SignatureState
 
 NEW_SECONDS = 5.0
 """How long a signature that has just appeared is marked."""
@@ -64,6 +65,9 @@ class SignatureTable(MarkTable[SignatureInfo]):
         self.order = 0
         self.filter_text = ""
         self._seen: dict[str, float] = {}
+        # as of the last snapshot, and which were new or back then
+        self.states: Mapping[str, SignatureState] = {}
+        self._risen: set[str] = set()
 
     def heading(self) -> Spans:
         """Title with the sums."""
@@ -100,7 +104,10 @@ class SignatureTable(MarkTable[SignatureInfo]):
         old = [] if restart else [info.signature for info in self.selection.rows]
         # Only what is on screen keeps its place: the cursor stays on its signature anyway.
         ordered = self._sorted(fresh)
-        rows = held_order(ordered, old, lambda info: info.signature)
+        # One that is new or has come back goes on top at once; `held_order` puts what it does not know there.
+        risen = {name for name, state in self.states.items() if state.needs_attention} - self._risen
+        self._risen |= risen
+        rows = held_order(ordered, [name for name in old if name not in risen], lambda info: info.signature)
         self.in_order = all(row is one for row, one in zip(rows, ordered, strict=True))
         self.show(rows, follow=False, seat=other)
 
@@ -109,11 +116,18 @@ class SignatureTable(MarkTable[SignatureInfo]):
         kinds = Counter(info.types[0][0] for info in fresh if info.types)
         share = STILL_USUAL if self.usual in kinds else USUAL
         self.usual = dominant(kinds, share) if len(fresh) >= FEW else ""
-        self.columns = signature_columns(word(window), self.usual, shared(info.title for info in fresh))
+        same = shared(info.title for info in fresh)
+        self.columns = signature_columns(word(window), self.usual, same, states=self.states)
 
     def _sorted(self, rows: Sequence[SignatureInfo]) -> Sequence[SignatureInfo]:
+        """Return them in their order: what is new or back first, what is muted last."""
         key = ORDERS[self.order][1]
-        return rows if key is None else sorted(rows, key=key, reverse=True)
+        ordered = rows if key is None else sorted(rows, key=key, reverse=True)
+        return sorted(ordered, key=self._rank)
+
+    def _rank(self, row: SignatureInfo) -> int:
+        state = self.states.get(row.signature)
+        return 1 if state is None else 0 if state.needs_attention else {"resolved": 2, "muted": 3}.get(state.word, 1)
 
     def do_sort(self) -> None:
         """Sort by the next of the orders."""
