@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jobconsole.format.humanize import age, exact
-from jobconsole.format.spans import RenderContext, Spans
 from jobconsole.present.facts import Fact, Facts
 from queue_core.model.text import safe
 from queue_core.model.triage.signatures import NEXT, NOW, SignatureState
+
+if TYPE_CHECKING:
+    from jobconsole.format.spans import RenderContext, Spans
 
 
 def state_word(state: SignatureState) -> str:

@@ -43,10 +43,13 @@ def statuses(cli: Cli) -> dict[str, str]:
     return {job["id"]: job["status"] for job in listed} | {job["id"]: "trashed" for job in trashed}
 
 
+WAITS = "jobconsole: warning: no live worker runs send: the jobs wait until one does\n"
+
+
 class TestRetry:
     def test_by_id_without_being_asked(self, changing: Cli) -> None:
         answer = changing("job", "retry", DEAD[0].upper().replace("-", ""))
-        assert (answer.code, answer.out, answer.err) == (0, "retried 1 job\n", "")
+        assert (answer.code, answer.out, answer.err) == (0, "retried 1 job\n", WAITS)
         assert statuses(changing)[DEAD[0]] == "queued"
 
     def test_by_signature(self, changing: Cli) -> None:
@@ -54,6 +57,7 @@ class TestRetry:
         assert answer.body == {
             "version": 1, "verb": "retry", "matched": 2, "processed": 2, "skipped": 0, "errored": 0, "problem": None,
             "missing": [], "ids": answer.body["ids"], "operation": 1, "state": "done",
+            "warnings": ["no live worker runs send: the jobs wait until one does"],
         }  # fmt: skip
         assert sorted(answer.body["ids"]) == DEAD[:2]
         assert statuses(changing)[DEAD[2]] == "dead"
@@ -77,12 +81,12 @@ class TestRetry:
         answer = changing("job", "retry", RUNNING, DEAD[0])
         assert answer.code == 1
         assert answer.out == "retried 1 job, skipped 1, errored 0\n"
-        assert answer.err == f"jobconsole: job {RUNNING} is running; it cannot be retried\n"
+        assert answer.err == f"{WAITS}jobconsole: job {RUNNING} is running; it cannot be retried\n"
 
     def test_what_is_not_there_is_named(self, changing: Cli) -> None:
         answer = changing("job", "retry", job_id(99), DEAD[0])
         assert answer.code == 4
-        assert answer.err == f"jobconsole: no job with id {job_id(99)}\n"
+        assert answer.err == f"{WAITS}jobconsole: no job with id {job_id(99)}\n"
         assert statuses(changing)[DEAD[0]] == "queued"
 
     def test_a_mistyped_id_stops_everything(self, changing: Cli) -> None:

@@ -142,7 +142,7 @@ class TestCompletion:
     def test_commands_verbs_and_options(self, alone: Cli) -> None:
         assert set(NOUNS) <= set(self.complete(alone, ""))
         assert self.complete(alone, "dl") == ["dlq"]
-        assert self.complete(alone, "dlq", "re") == ["retry", "restore", "review"]
+        assert self.complete(alone, "dlq", "re") == ["resolve", "retry", "restore", "review"]
         assert self.complete(alone, "job", "list", "--cur") == ["--cursor"]
         assert self.complete(alone, "--context", "dlq", "job", "retr") == ["retry"]
 

@@ -35,4 +35,4 @@ async def test_any_executor_cancels_them(world: World) -> None:
 
 async def execute(world: World) -> None:
     """Let a new executor look for what is to be done."""
-    await Executor(world.operations, Effects(None, LocalEventBus())).run_once()
+    await Executor(world.operations, Effects(None, LocalEventBus()), world.inspector).run_once()

@@ -22,7 +22,9 @@ SIGNATURE = failure().signature
 
 def signatures_of(world: World) -> Signatures:
     effects = Effects(None, None)  # type: ignore[arg-type]
-    return Signatures(world.inspector, world.operations, Operations(world.operations, effects))
+    return Signatures(
+        world.inspector, world.operations, Operations(world.operations, effects, world.store, world.inspector)
+    )
 
 
 async def die(world: World, release: str | None = None, **given: Any) -> str:

@@ -179,9 +179,10 @@ class Replay:
         (settled,) = await self._world.store.settle([self._outcome(step, claim)])
         # A repeated outcome has to be accepted until something else becomes of the job.
         if not repeated or one.token == self._last.get(step.job):
-            # What a reclaim has given back already may be accepted, too; that nothing changes is compared.
+            # A release leaves little behind: one that a reclaim has done before may be accepted, and one that became a
+            # cancel may be refused when it is repeated. That nothing changes is compared.
             given_back = KINDS.get(step.what, step.what) == "released"
-            assert settled.accepted is step.accepted or (given_back and settled.accepted)
+            assert settled.accepted is step.accepted or (given_back and (settled.accepted or repeated))
         if settled.accepted and not repeated:
             self._last[step.job] = one.token
 

@@ -11,7 +11,6 @@ from jobconsole.cli.root import Parser, whole
 from jobconsole.cli.selection import canonical, find_id
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import group_body, job_body, show_facts
-from jobconsole.present.breakdown import no_fields, notes, percent, share_rows
 from jobconsole.present.facts import Fact, of_group
 from jobconsole.present.signature import of_state
 
@@ -79,6 +78,8 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
 
 def show_breakdown(output: Output, found: Breakdown) -> None:
     """Write the shares as a table, and what they are of."""
+    from jobconsole.present.breakdown import no_fields, notes, percent, share_rows
+
     output.line()
     rows = share_rows(found)
     cells = [(("payload." if row.field and row.label else "") + row.label, row) for row in rows]

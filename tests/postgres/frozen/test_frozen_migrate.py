@@ -17,7 +17,7 @@ from tests.postgres.frozen.scenes import Process, queue_of
 from tests.postgres.traps.hands import PATIENCE, Hand
 from tests.waiting import eventually
 
-MOST = 36
+MOST = 50
 """More statements than a migration of an empty database has."""
 
 

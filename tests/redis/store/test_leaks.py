@@ -16,8 +16,8 @@ from tests.conformance.making import QUEUE, failure, outcome
 from tests.conformance.world import STATES, World
 
 DAY = 86400.0
-LASTING = {"deaths", "minutes", "last_seen", "seq", "signatures", "tallies", "token", "queues", "schema", "leaders",
-           "announced", "hints"}  # fmt: skip
+LASTING = {"deaths", "minutes", "type_releases", "signature_releases", "last_seen", "seq", "signatures", "tallies",
+           "token", "queues", "schema", "leaders", "announced", "hints"}  # fmt: skip
 """What stays of a queue without jobs: its name, its totals, bounded in number."""
 _NAME = re.compile(r"`(?:P |<prefix>)([a-z_]+)")
 

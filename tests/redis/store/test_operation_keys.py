@@ -22,7 +22,17 @@ from tests.redis.store.test_leaks import _NAME, LASTING, names
 from tests.redis.store.test_operation_steps import OTHER, VERBS, all_state, started
 
 DAY = 86400.0
-STAYS = {"deaths", "minutes", "tallies", "token", "last_seen", "signatures", "seq"}
+STAYS = {
+    "deaths",
+    "minutes",
+    "tallies",
+    "token",
+    "last_seen",
+    "signatures",
+    "seq",
+    "type_releases",
+    "signature_releases",
+}
 """What a queue keeps of jobs that are gone."""
 
 
