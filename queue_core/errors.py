@@ -6,6 +6,7 @@
     │   └── TooLarge              payload over its byte limit
     ├── InvalidArgument           what a method was asked for cannot be
     ├── QueueFull                 the queue's limit refuses the job for now
+    ├── QueueClosed               the queue is closed, and takes no new jobs
     ├── FilterError               a filter that cannot be read
     ├── UnknownTask               no handler of that name in this process
     ├── LifespanFailed            what handlers share could not be set up, or not be given up
@@ -87,6 +88,14 @@ class QueueFull(QueueCoreError):
         # high, normal or low; the empty text: the limit of the whole queue
         self.band = band
         self.retry_after = retry_after
+
+
+class QueueClosed(QueueCoreError):
+    """The queue is closed: what is in it runs, and new jobs are refused until an operator opens it."""
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(f"queue '{queue}' is closed and takes no new jobs; 'queue resume' opens it")
+        self.queue = queue
 
 
 class FilterError(QueueCoreError, ValueError):

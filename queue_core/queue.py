@@ -545,6 +545,7 @@ class JobQueue(Housed, JobVerbs):
         Raises:
             InvalidJob: refused before anything was written; the message gives the reason.
             QueueFull: a limit of the queue refuses it for now; the error has the seconds after which to retry.
+            QueueClosed: an operator has closed the queue.
             StoreUnavailable: the store did not answer in time.
         """
         given = EnqueueOptions(**known_options(options))

@@ -98,8 +98,9 @@ class _Group(Generic[T, R]):
 class Batcher(Generic[T, R]):
     """Gathers groups of items from many callers into one call; each caller gets the answers to its own items.
 
-    A group is never torn apart. The call that fails, fails for the callers whose items were in it. A batch ends at
-    `limit` items or `LARGEST` characters, as `weigh` counts those of a group.
+    A group is never torn apart. The call that fails, fails for the callers whose items were in it, unless the error
+    concerns some of them alone (`separate`). A batch ends at `limit` items or `LARGEST` characters, as `weigh` counts
+    those of a group.
     """
 
     def __init__(
@@ -120,6 +121,12 @@ class Batcher(Generic[T, R]):
         # when the last flush ended well, by the loop's clock
         self._moved = float("-inf")
         self._watch: asyncio.TimerHandle | None = None
+        self._separates: tuple[type[Exception], ...] = ()
+        self._flush_one = flush
+
+    def separate(self, error: type[Exception], flush: Callable[[list[T]], Awaitable[Sequence[R]]]) -> None:
+        """Flush the groups of a batch one by one, with another call, after the one for all has raised this error."""
+        self._separates, self._flush_one = (error,), flush
 
     def limit_waits(self, seconds: float, late: Callable[[], Exception]) -> None:
         """Let callers wait for so long from their call, or from the last flush that ended well since.
@@ -143,6 +150,9 @@ class Batcher(Generic[T, R]):
             try:
                 answers = await self._flush([item for group in groups for item in group.items])
             except BaseException as error:  # every caller gets it, cancellation of the flush included
+                if len(groups) > 1 and isinstance(error, self._separates):
+                    await self._flush_each(groups)
+                    continue
                 for group in groups:
                     group.fail(_for_a_future(error))
                 if not isinstance(error, Exception):
@@ -158,6 +168,16 @@ class Batcher(Generic[T, R]):
                 if not group.answers.done():
                     group.answers.set_result(answers[start : start + len(group.items)])
                 start += len(group.items)
+
+    async def _flush_each(self, groups: Sequence[_Group[T, R]]) -> None:
+        for group in groups:
+            try:
+                answers = await self._flush_one(list(group.items))
+            except Exception as error:  # noqa: BLE001 - its caller gets it
+                group.fail(error)
+            else:
+                if not group.answers.done():
+                    group.answers.set_result(answers)
 
     def _next(self) -> list[_Group[T, R]]:
         groups = [self._waiting.popleft()]

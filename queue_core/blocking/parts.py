@@ -143,6 +143,7 @@ class BlockingOperations:
     change = Blocking(Operations.change)
     pause_queue = Blocking(Operations.pause_queue)
     resume_queue = Blocking(Operations.resume_queue)
+    drain_queue = Blocking(Operations.drain_queue)
     command = Blocking(Operations.command)
     submit = Blocking(Operations.submit)
     run = Blocking(Operations.run)

@@ -46,7 +46,7 @@ class Effects:
             queues, name = {ready.id: ready.queue for ready in changed.ready}, VERBS[verb].event
             await self._bus.publish([Event(name, queues.get(job_id, ""), job_id) for job_id in changed.ids])
 
-    async def publish_queue(self, queue: str, state: Literal["paused", "resumed"]) -> None:
+    async def publish_queue(self, queue: str, state: Literal["paused", "resumed", "closed", "opened"]) -> None:
         """Publish a queue's new state."""
         await self._bus.publish([Event(EventName.QUEUE, queue, queue, extra={"state": state})])
 

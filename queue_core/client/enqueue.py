@@ -9,7 +9,7 @@ from typing import Any
 
 from queue_core.client.effects import CreationEffects
 from queue_core.client.tasks import EnqueueOptions
-from queue_core.errors import InvalidJob, QueueFull, StoreUnavailable
+from queue_core.errors import InvalidJob, QueueClosed, QueueFull, StoreUnavailable
 from queue_core.model.codec import encode_payload
 from queue_core.model.job import NO_HEADERS, Inserted, NewJob, new_id, weight_of
 from queue_core.model.rules import Priority, parse_priority, rules_of
@@ -33,6 +33,7 @@ BATCH = 1000
 """Jobs of different callers that one statement gathers at most; a single caller's list is never torn apart."""
 
 
+Refusal = (QueueFull, QueueClosed)
 Dump = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]]
 
 
@@ -45,7 +46,8 @@ class Enqueuer:
         self._rules = settings.rules
         self._batcher: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH, weight_of)
         # Lists of queues with limits: one that is refused must not take the others with it.
-        self._limited: Batcher[Sequence[NewJob], Sequence[Inserted] | QueueFull] = Batcher(
+        self._batcher.separate(QueueClosed, self._flush_again)
+        self._limited: Batcher[Sequence[NewJob], Sequence[Inserted] | QueueFull | QueueClosed] = Batcher(
             self._flush_limited, BATCH, lambda lists: sum(map(weight_of, lists))
         )
         self._seconds = settings.store_timeout
@@ -106,7 +108,7 @@ class Enqueuer:
 
         Raises:
             InvalidJob: there is no such store, or this is no connection to one.
-            QueueFull: a limit of a queue refuses them; nothing was written.
+            QueueFull, QueueClosed: a queue refuses them; nothing was written.
             StoreUnavailable: nothing was written, or it is not known whether it was.
         """
         if not jobs:
@@ -117,7 +119,7 @@ class Enqueuer:
         if not any(rules_of(self._rules, queue).limits for queue in {job.queue for job in jobs}):
             return await self._batcher.put(jobs)
         (answer,) = await self._limited.put([jobs])
-        if isinstance(answer, QueueFull):
+        if isinstance(answer, Refusal):
             raise answer
         return answer
 
@@ -133,18 +135,23 @@ class Enqueuer:
             raise InvalidJob(f"connection= needs a store in PostgreSQL or SQLite; this one is {store.name}")
         return store
 
-    async def _flush_limited(self, lists: list[Sequence[NewJob]]) -> list[Sequence[Inserted] | QueueFull]:
-        """Write lists of which a limit may refuse some: all at once, or each alone when there is no room for all."""
+    async def _flush_limited(self, lists: list[Sequence[NewJob]]) -> list[Sequence[Inserted] | QueueFull | QueueClosed]:
+        """Write lists of which a queue may refuse some: all at once, or each alone when there is no room for all."""
         try:
             inserted = await self._flush([job for jobs in lists for job in jobs])
-        except QueueFull as full:
-            return [full] if len(lists) == 1 else [(await self._flush_limited([jobs]))[0] for jobs in lists]
+        except Refusal as refusal:
+            return [refusal] if len(lists) == 1 else [(await self._flush_limited([jobs]))[0] for jobs in lists]
         ends = list(accumulate(map(len, lists)))
         return [inserted[end - len(jobs) : end] for end, jobs in zip(ends, lists, strict=True)]
 
     async def _flush(self, jobs: list[NewJob]) -> list[Inserted]:
         inserted = await self._insert(jobs)
         # The caller waits for durability only; offers and events are sent meanwhile.
+        await self._effects.add(jobs, inserted)
+        return inserted
+
+    async def _flush_again(self, jobs: list[NewJob]) -> list[Inserted]:
+        inserted = await self._insert_rest(jobs)
         await self._effects.add(jobs, inserted)
         return inserted
 
@@ -156,6 +163,11 @@ class Enqueuer:
         except StoreUnavailable:
             if loop.time() >= ends:
                 raise  # the callers' time is over, too
+        return await self._insert_rest(jobs)
+
+    async def _insert_rest(self, jobs: list[NewJob]) -> list[Inserted]:
+        """Write those of these jobs that an earlier call, which raised an error, has not written."""
+        store = self._backend.store
         # The reply may have been lost after the commit. The ids are ours alone, so all records of them in the store
         # now were written then (and may have run since); the rest is written again.
         known = {final.id for final in await store.results([job.id for job in jobs])}

@@ -16,12 +16,25 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Self, TypeVar, get_args
 
 from queue_core.client.effects import Effects
-from queue_core.client.executor import POLL_SECONDS, Executor
-from queue_core.client.verdict import check_options, check_request, read_outcomes, short_text, shortened
-from queue_core.errors import InvalidArgument, OutcomeUnknown, QueueCoreError, ReadOnly, StoreRefused, StoreUnavailable
+from queue_core.client.operating.drain import (
+    OPENED,
+    DrainRequest,
+    begin_drain,
+    end_drains,
+    label_of,
+    move_of,
+    moves_of,
+    queue_of,
+    waiting_ids,
+)
+from queue_core.client.operating.executor import POLL_SECONDS, Executor
+from queue_core.client.operating.submission import submit
+from queue_core.client.operating.verdict import check_options, check_request, read_outcomes, short_text, shortened
+from queue_core.errors import InvalidArgument, QueueCoreError, ReadOnly, StoreUnavailable
 from queue_core.model.operation import (
     UNCHANGED,
     VERBS,
@@ -46,16 +59,12 @@ T = TypeVar("T")
 logger = logging.getLogger("queue_core.operations")
 
 
-ADDED = 1000
-"""Members written at a time: some 40 ms, so that it succeeds on a busy machine, too."""
 READ = 5000
 """Members that are read at a time."""
 STACK_SECONDS, STACK_POLL = 2.0, 0.05
 """How long a worker is waited for that was asked for a stack, and the seconds between two reads."""
 LOOKED_AT = 1000
 """Retried jobs whose outcomes are read."""
-NOT_WRITTEN = "its jobs could not be written down, and none was changed"
-"""The note of an operation that has not begun."""
 
 
 def this_author() -> Author:
@@ -122,16 +131,38 @@ class Operations(Guarded):
         return done
 
     async def resume_queue(self, queue: str) -> bool:
-        """Allow claims from this queue again; return False when it was not paused.
+        """Allow claims from this queue again, and open it; return False when it was neither paused nor closed.
 
         Raises:
             QueueNotFound: no queue has this name.
         """
         self._check("resume")
         done = await self._store.resume(_queue(queue))
+        await end_drains(self._store, queue)
         logger.info("queue %s is resumed", safe(queue), extra={"queue": safe(queue)})
         await self._effects.publish_queue(queue, "resumed")
         return done
+
+    async def drain_queue(
+        self, queue: str, move_to: str | None = None, *, author: Author | None = None, why: str = ""
+    ) -> Operation:
+        """Close this queue, so that enqueues raise `QueueClosed`, and let its jobs run; return the operation.
+
+        Executors note how far that is, and end it when the queue is empty. `resume_queue` and `undo` open the queue.
+        `move_to`: an operation of its own moves what waits to this queue.
+
+        Raises:
+            QueueNotFound: no queue has this name.
+            InvalidArgument: nothing can be moved to that queue; nothing was done.
+        """
+        self._check("drain")
+        request = DrainRequest(_queue(queue), move_to, author or this_author(), why)
+        operation = await begin_drain(self._store, self._inspector, request)
+        logger.info("queue %s is closed", safe(queue), extra={"queue": safe(queue)})
+        await self._effects.publish_queue(queue, "closed")
+        if move_to is not None and not operation.ended:
+            await self.submit(move_of(operation), await waiting_ids(self._inspector, queue))
+        return operation
 
     async def command(self, worker: str, order: WorkerOrder) -> bool:
         """Store an order that a worker's next heartbeat returns; return False when there is no such worker."""
@@ -157,49 +188,7 @@ class Operations(Guarded):
         """
         self._check("op submit")
         ids = check_ids(ids)
-        operation = await self._store.create(check_request(request))
-        try:
-            progress(operation)
-            for start in range(0, len(ids), ADDED):
-                if operation.ended:
-                    return operation
-                operation = await self._store.add(operation.number, ids[start : start + ADDED])
-                progress(operation)
-        except BaseException:
-            await self._give_up(operation.number)
-            raise
-        return await self._begin(operation)
-
-    async def _give_up(self, number: int) -> None:
-        """End an operation that has not begun; executors later abandon one that cannot be ended now."""
-        with contextlib.suppress(QueueCoreError):
-            await self._store.move(number, "cancelled", NOT_WRITTEN)
-
-    async def _begin(self, operation: Operation) -> Operation:
-        """Start an operation, and return it. It runs from the commit on, so no later failure is raised."""
-        number = operation.number
-        try:
-            await self._store.move(number, "running")
-        except StoreRefused:
-            await self._give_up(number)
-            raise
-        except StoreUnavailable as error:
-            return await self._started_after_all(number, error)
-        with contextlib.suppress(StoreUnavailable):
-            return await self._store.get(number)
-        barrier = operation.request.rollout.barriers(operation.total)[0]
-        return replace(operation, state="running", barrier=barrier, started_at=operation.updated_at)
-
-    async def _started_after_all(self, number: int, error: StoreUnavailable) -> Operation:
-        """Return whether a call without an answer has started an operation."""
-        try:
-            found = await self._store.get(number)
-        except StoreUnavailable:
-            raise OutcomeUnknown(error.backend, error.reason, number) from error
-        if found.state == "preparing":
-            await self._give_up(number)
-            raise error
-        return found
+        return await submit(self._store, check_request(request), ids, progress)
 
     async def run(self, number: int, progress: Callable[[Operation], None] = lambda operation: None) -> Operation:
         """Take the steps of an operation until it has ended, is paused or was stopped, and return it.
@@ -289,11 +278,15 @@ class Operations(Guarded):
     async def undo(self, number: int, author: Author) -> list[Operation]:
         """Undo a delete or a move: submit operations that restore exactly its changed jobs; [] without an undo.
 
+        The undo of a drain opens its queue, and brings back what was moved from it.
+
         Raises:
             OperationNotFound: there is no such operation.
         """
         self._check("op undo")
-        request = (await self._store.get(number)).request
+        request = (operation := await self._store.get(number)).request
+        if request.verb == "drain":
+            return await self._open(number, queue_of(operation), author)
         facts = VERBS.get(request.verb)
         if facts is None or facts.undo is None or request.options.priority is not None:
             return []
@@ -306,6 +299,18 @@ class Operations(Guarded):
         return [
             await self.submit(replace(back, options=ChangeOptions(queue=queue)), ids) for queue, ids in by_queue.items()
         ]
+
+    async def _open(self, number: int, queue: str, author: Author) -> list[Operation]:
+        """Open a queue that is or was drained, and bring back what was moved from it."""
+        request, numbers = OperationRequest("resume", label_of(queue), author, f"undoes #{number}"), list[int]()
+        await self.record(request, partial(self._store.set_closed, queue, False), on_record=numbers.append)
+        await self._effects.publish_queue(queue, "opened")
+        await end_drains(self._store, queue)
+        back = [await self._store.get(numbers[0])]
+        for one in await moves_of(self._store, number):
+            await self._store.move(one.number, "cancelled", OPENED)
+            back += await self.undo(one.number, author)
+        return back
 
     async def list_settling(self, limit: int = 100) -> list[Operation]:
         """Return the newest retries that have ended and of which some outcomes are not known yet."""

@@ -46,7 +46,7 @@ class EventName(StrEnum):
     RESTORED = "restored"
     MOVED = "moved"  # by an operator, to another queue or priority
     WORKER = "worker"  # id = the worker; state: started, stopped, quiet, resumed
-    QUEUE = "queue"  # id = the queue's name; state: paused, resumed
+    QUEUE = "queue"  # id = the queue's name; state: paused, resumed, closed, opened
 
 
 STATE = "state"

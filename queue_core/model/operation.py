@@ -3,7 +3,7 @@
 A change of many jobs is frozen first: its members are the jobs that it was asked for, with the lease tokens that they
 had. The executor then takes one step after another: a step changes the next members and counts them, all
 or nothing, so any number of executors may work, stop and go on. What decides about steps is
-`queue_core.client.verdict`.
+`queue_core.client.operating.verdict`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ MemberVerb = Literal["retry", "delete", "restore", "purge", "cancel", "move"]
 
 OperationVerb = (
     MemberVerb
-    | Literal["pause", "resume", "quiet", "stop", "edit", "trigger", "remove", "mute", "resolve", "own", "note"]
+    | Literal["pause", "resume", "drain", "quiet", "stop", "edit", "trigger", "remove"]
+    | Literal["mute", "resolve", "own", "note"]
 )
 """The verbs of operations: those that change jobs, and those that are done at once and recorded."""
 
@@ -67,22 +68,14 @@ _DEAD = frozenset({Status.DEAD})
 
 VERBS: dict[str, VerbFacts] = {
     "retry": VerbFacts(
-        _DEAD | {Status.COMPLETED},
-        None,
-        EventName.RETRIED,
-        options=frozenset({"delay", "spread", "queue", "priority"}),
+        _DEAD | {Status.COMPLETED}, None, EventName.RETRIED, options=frozenset({"delay", "spread", "queue", "priority"})
     ),
     "delete": VerbFacts(_DEAD, False, EventName.DELETED, undo="restore"),
     "restore": VerbFacts(_DEAD, True, EventName.RESTORED),
     "purge": VerbFacts(_DEAD, True, EventName.DELETED, renews=False),
     "cancel": VerbFacts(UNFINISHED, False, EventName.CANCELLED, renews=False),
     "move": VerbFacts(
-        WAITING | _DEAD,
-        False,
-        EventName.MOVED,
-        undo="move",
-        options=frozenset({"queue", "priority"}),
-        keeps_state=True,
+        WAITING | _DEAD, False, EventName.MOVED, undo="move", options=frozenset({"queue", "priority"}), keeps_state=True
     ),
 }
 """The facts of each `MemberVerb`. Its words (title, button, question) are the console's."""
@@ -312,7 +305,7 @@ class OperationRecord(NamedTuple):
 
 def begin(number: int, request: OperationRequest, now: float) -> OperationRecord:
     """Return a new operation, preparing and without members."""
-    at = _moment(now)
+    at = datetime.fromtimestamp(now, UTC)
     return OperationRecord(Operation(number, request, "preparing", "", 0, 0, 0, 0, 0, 0, at, at, None, None))
 
 
@@ -329,7 +322,7 @@ def move(record: OperationRecord, state: OperationState, note: str, now: float) 
         return None
     fields: dict[str, Any] = {"state": state, "note": note}
     if view.state == "preparing" and state in {"running", "done"}:
-        fields |= {"barrier": view.total, "started_at": _moment(now)}
+        fields |= {"barrier": view.total, "started_at": datetime.fromtimestamp(now, UTC)}
         if state == "done":
             fields |= {"done": view.total, "processed": view.total}
         else:
@@ -387,14 +380,20 @@ def pass_barrier(record: OperationRecord, barrier: int, now: float) -> Operation
     return _changed(record, now, barrier=following)
 
 
+def note_drain(record: OperationRecord, left: int, now: float) -> OperationRecord | None:
+    """Return an operation that drains a queue in which so many jobs are left; None: it neither prepares nor runs."""
+    view = record.view
+    if view.state not in ("preparing", "running"):
+        return None
+    total, began = max(view.total, left), view.started_at or datetime.fromtimestamp(now, UTC)
+    counts = {"total": total, "barrier": total, "done": total - left, "processed": total - left}
+    return _changed(record, now, state="running", started_at=began, **counts)
+
+
 def _changed(record: OperationRecord, now: float, **fields: Any) -> OperationRecord:
     """Return a changed operation; one that runs is done behind its last member."""
-    at = _moment(now)
+    at = datetime.fromtimestamp(now, UTC)
     view = replace(record.view, updated_at=at, **fields)
     if view.state == "running" and view.done == view.total:
         view = replace(view, state="done")
     return record._replace(view=replace(view, finished_at=at) if view.ended else view)
-
-
-def _moment(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)

@@ -48,6 +48,7 @@ class Announced:
 
 Order = Literal["newest", "oldest"]
 WorkerState = Literal["busy", "idle", "quiet", "lost"]
+QueueState = Literal["open", "paused", "draining", "closed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,8 @@ class QueueInfo:
     oldest: datetime | None
     # of the running jobs, those that wait for a slot in the worker that has claimed them, as of its last heartbeat
     ahead: int = 0
+    # it takes no new jobs; those that are in it run
+    closed: bool = False
 
     @property
     def started(self) -> int:
@@ -83,6 +86,13 @@ class QueueInfo:
     def pending(self) -> int:
         """Waiting jobs: queued, scheduled and retrying."""
         return self.queued + self.scheduled + self.retrying
+
+    @property
+    def state(self) -> QueueState:
+        """Whether workers may claim and producers enqueue; draining: closed, with unfinished jobs."""
+        if self.closed and not self.pending + self.running:
+            return "closed"
+        return "paused" if self.paused else "draining" if self.closed else "open"
 
 
 @dataclass(frozen=True, slots=True)

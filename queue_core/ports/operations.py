@@ -54,10 +54,28 @@ class OperationStore(Protocol):
         ...
 
     async def resume(self, queue: str) -> bool:
-        """Allow claims from this queue again; return False when it was not paused.
+        """Allow claims from this queue again, and open it; return False when it was neither paused nor closed.
 
         Raises:
             QueueNotFound: no queue has this name.
+        """
+        ...
+
+    async def set_closed(self, queue: str, closed: bool) -> bool:
+        """Close a queue, so that inserts raise `QueueClosed`, or open it; return False when this changed nothing.
+
+        An insert that runs meanwhile is written whole, or refused whole. What is in the queue stays, and so do jobs
+        that come back: those of attempts that failed or were given back, retried and moved ones.
+
+        Raises:
+            QueueNotFound: no queue has this name.
+        """
+        ...
+
+    async def note_drain(self, number: int, left: int) -> Operation:
+        """Note how many unfinished jobs are left in the queue that an operation drains; without any it is done.
+
+        A preparing one begins with as many as its members. It does nothing to one that neither prepares nor runs.
         """
         ...
 

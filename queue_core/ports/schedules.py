@@ -34,7 +34,7 @@ class ScheduleStore(Protocol):
         Nothing happens when the schedule is paused or removed.
 
         Raises:
-            QueueFull: the tick is recorded without its job.
+            QueueFull, QueueClosed: the tick is recorded without its job.
         """
         ...
 

@@ -197,7 +197,7 @@ class JoiningStore(Protocol):
 
         Raises:
             InvalidJob: the object is not a connection to such a store.
-            QueueFull: a limit of a queue refuses them; the caller must roll its transaction back.
+            QueueFull, QueueClosed: a queue refuses them; the caller must roll its transaction back.
         """
         ...
 
@@ -281,6 +281,7 @@ class JobStore(Protocol):
 
         Raises:
             QueueFull: a limit of a queue refuses them; nothing was written.
+            QueueClosed: a queue is closed, and not all of them are known there; nothing was written.
         """
         ...
 

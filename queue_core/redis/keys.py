@@ -58,7 +58,7 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 | `P signature_releases`, `P type_releases` | HASH | deaths of each signature, and ends of each type, by release |
 | `P minutes` | ZSET minute, outcome → minute and n | totals of the last two days |
 | `P tallies` | HASH | totals by outcome and type since the store was made |
-| `P paused` | string | there while the queue is paused |
+| `P paused`, `P closed` | string | there while the queue is paused, while it takes no new jobs |
 | `P schedule:<name>` | HASH | the fields of a schedule, its next and its last tick |
 | `P ticks` | ZSET schedule → time | next ticks of the schedules that are not paused |
 | `P fired:<schedule>` | ZSET time, job → time | ticks that have fired |

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from queue_core.client.effects import creation_events
-from queue_core.client.executor import Executor
 from queue_core.client.logs import job_ids, log_death
 from queue_core.client.middleware import Hooks
+from queue_core.client.operating.executor import Executor
 from queue_core.delivery.audit import DeliveryAudit
-from queue_core.errors import ConfigurationError, QueueCoreError, SchemaError, StoreUnavailable
+from queue_core.errors import ConfigurationError, QueueClosed, QueueCoreError, SchemaError, StoreUnavailable
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Inserted, NewJob, Ready, Reclaimed, new_id, summary
 from queue_core.model.outcome import failure_of_loss
@@ -49,6 +49,8 @@ class Scheduler:
         self._poll_at = float("-inf")
         # schedules that this process cannot follow, each logged once
         self._beyond: set[str] = set()
+        # schedules whose queues are closed, each logged once
+        self._closed: set[str] = set()
 
     def until_poll(self) -> float:
         """Return the seconds until `run_once` wants to be called again, 0 or less when it does now."""
@@ -111,10 +113,18 @@ class Scheduler:
             inserted = await self._store.fire(Tick(name, due, following, job))
         except (StoreUnavailable, SchemaError):
             raise
+        except QueueClosed as refused:
+            if name not in self._closed:
+                logger.warning("ticks of schedule %s pass without jobs: %s", name, refused)
+                self._closed.add(name)
+            return []
         except QueueCoreError as refused:
             logger.warning("a tick of schedule %s passes without a job: %s", name, refused)
             inserted = await self._store.fire(Tick(name, due, following, None))
-        return [] if inserted is None else [Fired(job, inserted)]
+        if inserted is None:
+            return []
+        self._closed.discard(name)
+        return [Fired(job, inserted)]
 
 
 def _job(schedule: Schedule) -> NewJob:

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Protocol
 
 from queue_core.client.context import ClaimFacts
 from queue_core.client.effects import events_of, offer, ready_of
-from queue_core.client.executor import Executor
 from queue_core.client.logs import log_failure
 from queue_core.client.middleware import Hooks
+from queue_core.client.operating.executor import Executor
 from queue_core.client.tasks import Duration, TaskRegistry
 from queue_core.errors import QueueCoreError, StaleLease
 from queue_core.model import outcome as outcomes

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from queue_core import JobQueue
-from queue_core.client import operations
-from queue_core.client.executor import Executor
+from queue_core.client.operating import submission
+from queue_core.client.operating.executor import Executor
 from queue_core.errors import InvalidArgument, InvalidJob, OperationNotFound
 from queue_core.model.operation import Author, ChangeOptions, Operation, OperationRequest, Rollout
 from queue_core.model.retry import Retry
@@ -63,7 +63,7 @@ async def test_one_that_is_cancelled_while_it_is_written_never_runs(
     jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await dead_jobs(jobs, 6)
-    monkeypatch.setattr(operations, "ADDED", 2)
+    monkeypatch.setattr(submission, "ADDED", 2)
     store = jobs.operations._store
     add = type(store).add
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from queue_core.client.effects import Effects
-from queue_core.client.executor import Executor
+from queue_core.client.operating.executor import Executor
 from queue_core.delivery.local import LocalEventBus
 from queue_core.model.operation import ABANDONED, NEVER_STARTED
 from tests.conformance.modes import Opener

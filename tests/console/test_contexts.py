@@ -40,6 +40,7 @@ CHANGES: dict[str, tuple[Any, ...]] = {
     "change": ("retry", ["x"]),
     "pause_queue": ("mail",),
     "resume_queue": ("mail",),
+    "drain_queue": ("mail",),
     "command": ("worker-1", "quiet"),
     "ask_stack": ("x",),
     "submit": (ASKED, ["x"]),

@@ -22,8 +22,7 @@ from jobconsole.actions.plan import (
 )
 from jobconsole.actions.verbs import sentence
 from queue_core import JobQueue
-from queue_core.client import executor
-from queue_core.client import operations as operating
+from queue_core.client.operating import executor, submission
 from queue_core.client.operations import Operations
 from queue_core.errors import InvalidArgument, StoreUnavailable
 from queue_core.model.filters import Filter, parse
@@ -112,7 +111,7 @@ async def test_writing_and_steps_report_their_progress(
     jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executor, "CHUNK", 2)
-    monkeypatch.setattr(operating, "ADDED", 3)
+    monkeypatch.setattr(submission, "ADDED", 3)
     dead = await bury(world, 5)
     heard: list[Report] = []
     await apply(

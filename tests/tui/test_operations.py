@@ -10,7 +10,7 @@ import pytest
 from jobconsole.actions.plan import Plan
 from jobconsole.tui.base import operator
 from queue_core import JobQueue
-from queue_core.client.executor import Executor
+from queue_core.client.operating.executor import Executor
 from queue_core.client.operations import Operations
 from queue_core.errors import QueueNotFound, StoreUnavailable
 from queue_core.model.filters import parse

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from queue_core import JobQueue
-from queue_core.client import operations
+from queue_core.client.operating import submission
 from queue_core.client.operations import Operations
 from queue_core.model.filters import parse
 from queue_core.model.operation import Operation
@@ -47,7 +47,7 @@ class Gate:
 @pytest.fixture
 def slow_writes(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> Gate:
     """A gate before the members of an operation are written, from the third on."""
-    monkeypatch.setattr(operations, "ADDED", 2)
+    monkeypatch.setattr(submission, "ADDED", 2)
     gate, written = Gate(), dict[int, int]()
 
     def later(_store: object, number: int, ids: Sequence[str]) -> bool:

@@ -45,17 +45,22 @@ class MemoryOperations:
             return change(self._state, verb, ids, options)
 
     async def pause(self, queue: str) -> bool:
-        return self._set_paused(queue, True)
+        return self._switch(queue, paused=True)
 
     async def resume(self, queue: str) -> bool:
-        return self._set_paused(queue, False)
+        return self._switch(queue, paused=False, closed=False)
 
-    def _set_paused(self, queue: str, paused: bool) -> bool:
+    async def set_closed(self, queue: str, closed: bool) -> bool:
+        return self._switch(queue, closed=closed)
+
+    def _switch(self, queue: str, **flags: bool) -> bool:
         with self._state.lock:
             found = self._state.queues.get(queue)
             if found is None:
                 raise QueueNotFound(queue)
-            changed, found.paused = found.paused is not paused, paused
+            changed = any(getattr(found, name) is not flag for name, flag in flags.items())
+            for name, flag in flags.items():
+                setattr(found, name, flag)
             return changed
 
     async def command(self, worker: str, order: WorkerOrder) -> bool:
@@ -109,6 +114,12 @@ class MemoryOperations:
         with self._state.lock:
             row = self._row(number)
             self._write(row, operation.fail_member(row.record, note, self._state.clock.now()))
+            return row.view
+
+    async def note_drain(self, number: int, left: int) -> Operation:
+        with self._state.lock:
+            row = self._row(number)
+            self._write(row, operation.note_drain(row.record, left, self._state.clock.now()))
             return row.view
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:

@@ -33,7 +33,7 @@ from queue_core.model.report import (
 from queue_core.model.states import UNFINISHED, WAITING, Status
 from queue_core.model.triage.signatures import SignatureDeaths, StoredFacts, TypeRuns
 from queue_core.ports.inspector import SAMPLED_TEXT
-from queue_core.stores.memory.records import JobRow, WorkerRow, moment
+from queue_core.stores.memory.records import JobRow, QueueRow, WorkerRow, moment
 from queue_core.stores.memory.state import MemoryState
 from queue_core.stores.memory.statistics import sliced
 from queue_core.stores.memory.store import MemoryStore
@@ -57,18 +57,18 @@ def overview(state: MemoryState) -> Overview:
     waiting = Counter((row.queue, row.given.type) for row in state.jobs.values() if row.status in WAITING)
     return Overview(
         now=moment(now),
-        queues=tuple(_queue(name, queue.paused, rows[name]) for name, queue in sorted(state.queues.items())),
+        queues=tuple(_queue(queue, rows[name]) for name, queue in sorted(state.queues.items())),
         workers=tuple(_worker(state, name, worker, now) for name, worker in sorted(state.workers.items())),
         orphaned_types=state.announced().orphans(waiting.items()),
     )
 
 
-def _queue(name: str, paused: bool, rows: list[JobRow]) -> QueueInfo:
+def _queue(queue: QueueRow, rows: list[JobRow]) -> QueueInfo:
     ready = [row for row in rows if row.status is Status.QUEUED]
     count = Counter(row.status for row in rows if row.trashed_at is None)
     return QueueInfo(
-        name=name,
-        paused=paused,
+        name=queue.name,
+        paused=queue.paused,
         depth=dict(Counter(row.given.priority for row in ready)),
         scheduled=count[Status.SCHEDULED],
         retrying=count[Status.RETRYING],
@@ -77,6 +77,7 @@ def _queue(name: str, paused: bool, rows: list[JobRow]) -> QueueInfo:
         trashed=sum(row.trashed_at is not None for row in rows),
         oldest=moment(min(row.run_at for row in ready)) if ready else None,
         ahead=sum(row.lease is not None and not row.lease.started for row in rows),
+        closed=queue.closed,
     )
 
 

@@ -202,6 +202,7 @@ class QueueRow:
 
     name: str
     paused: bool = False
+    closed: bool = False
     # (rank, id) of ready jobs, sorted
     ready: list[tuple[int, str]] = field(default_factory=list)
     # waiting jobs by band of priority: scheduled, queued and retrying

@@ -6,7 +6,7 @@ from bisect import insort
 from collections.abc import Sequence
 from dataclasses import replace
 
-from queue_core.errors import QueueFull
+from queue_core.errors import QueueClosed, QueueFull
 from queue_core.model.job import Inserted
 from queue_core.model.schedule import Announcement, PassedTick, Planned, Planning, Tick
 from queue_core.stores.memory.records import ScheduleRow
@@ -59,7 +59,7 @@ class MemorySchedules:
                 return None
             try:
                 inserted = None if tick.job is None else self._store.write([tick.job])[0]
-            except QueueFull:
+            except (QueueFull, QueueClosed):
                 _pass(row, tick, None)
                 raise
             _pass(row, tick, None if inserted is None else inserted.id)

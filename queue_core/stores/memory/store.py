@@ -10,7 +10,7 @@ from itertools import islice
 from math import inf, isinf
 from typing import Any
 
-from queue_core.errors import InvalidJob, QueueFull
+from queue_core.errors import InvalidJob, QueueClosed, QueueFull
 from queue_core.model.job import (
     MOST_LOSSES,
     Claim,
@@ -122,14 +122,16 @@ def _renew(lease: Lease, renewal: LeaseRenewal, expires_at: float) -> None:
 
 
 def check_limits(state: MemoryState, jobs: Sequence[NewJob], now: float) -> None:
-    """Refuse jobs that would exceed a limit of their queue; those that are there already do not count.
+    """Refuse jobs that would exceed a limit of their queue, or whose queue is closed; known ones do not count.
 
     Raises:
-        QueueFull: nothing was written.
+        QueueFull, QueueClosed: nothing was written.
     """
     coming: dict[str, Counter[str]] = {}
     seen: set[object] = set()
     for job in jobs:
+        if (row := state.queues.get(job.queue)) and row.closed and not _is_there(state, job, now):
+            raise QueueClosed(job.queue)
         names = {job.id} | ({(job.queue, job.unique_key)} if job.unique_key is not None else set())
         if not rules_of(state.rules, job.queue).limits or names & seen or _is_there(state, job, now):
             continue

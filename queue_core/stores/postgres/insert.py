@@ -9,7 +9,9 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from queue_core.errors import InvalidJob, TransactionError
+from psycopg.errors import NotNullViolation
+
+from queue_core.errors import InvalidJob, QueueClosed, TransactionError
 from queue_core.model.job import Inserted, JobResult, NewJob, headers_text, size_of, weight_of
 from queue_core.model.rules import Rules, rules_of
 from queue_core.runtime import LARGEST, parts_of
@@ -26,7 +28,7 @@ from queue_core.stores.postgres.ordering import (
     unblock_next,
 )
 from queue_core.stores.postgres.scans import named, spell
-from queue_core.stores.postgres.session.failures import LockHeld, QueuesLost
+from queue_core.stores.postgres.session.failures import LockHeld, QueuesLost, translate
 from queue_core.stores.postgres.session.runner import ANSWER, ROW, Plan, SerialRunner, run_plan
 from queue_core.stores.postgres.session.transaction import driver_connection, run_on
 from queue_core.stores.sql.records import known_ids, result_of
@@ -234,14 +236,24 @@ class PostgresInserts:
         self._rules = rules
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
-        """Write the jobs, all or none, as queued or scheduled, creating their queues; return results in their order."""
+        """Write the jobs, all or none, as queued or scheduled, creating their queues; return results in their order.
+
+        Raises:
+            QueueClosed: one of their queues is closed; nothing was written.
+        """
         if not jobs:
             return []
         try:
             return await self._insert(jobs)
         except QueuesLost:
-            self._queue_ids.forget({job.queue for job in jobs})
+            queues = {job.queue for job in jobs}
+            await self._check_open(queues)
+            self._queue_ids.forget(queues)
             return await self._insert(jobs)
+
+    async def _check_open(self, queues: set[str]) -> None:
+        for (name,) in await self._runner.run("insert/closed", {"names": text_array(sorted(queues))}):
+            raise QueueClosed(name)
 
     async def _insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
         queue_ids = await self._queue_ids.create({job.queue for job in jobs}, self._runner)
@@ -274,9 +286,21 @@ class PostgresInserts:
         """Write the jobs in the transaction for which they were prepared; they are invisible before it commits.
 
         The unique keys, limits, ordering keys and arrivals that they take are locked until then: others wait.
+
+        Raises:
+            QueueClosed: their queue is closed; the transaction must be rolled back.
         """
         if not jobs:
             return []
+        try:
+            return await self._write_on(connection, jobs, queue_ids)
+        except NotNullViolation as error:
+            # The ids were read just before. Nothing can be read in a transaction that has failed.
+            if isinstance(translate(error), QueuesLost):
+                raise QueueClosed(" or ".join(sorted({job.queue for job in jobs}))) from error
+            raise
+
+    async def _write_on(self, connection: Any, jobs: Sequence[NewJob], queue_ids: Mapping[str, int]) -> list[Inserted]:
         run = partial(run_on, await driver_connection(connection), self._runner.schema)
         if is_plain(jobs, self._rules):
             written = await run_plan(insert_parts(parts_for(jobs), queue_ids, compare=False), run)

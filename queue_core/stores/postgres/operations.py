@@ -43,6 +43,7 @@ from queue_core.stores.postgres.upkeep import abandon_operations
 from queue_core.stores.sql.records import id_or_none, known_ids
 
 T = TypeVar("T")
+Transition = Callable[[OperationRecord, T, float], OperationRecord | None]
 
 
 class StoredOperation(NamedTuple):
@@ -133,14 +134,14 @@ def step(number: int, most: int, rules: Rules) -> Plan[StepResult]:
     return StepResult(record.view, changed, max(0.0, record.next_at - now))
 
 
-def fail_member(number: int, note: str) -> Plan[Operation]:
-    """Count the next member of a running operation as errored."""
+def transition(number: int, go: Transition[T], to: T) -> Plan[Operation]:
+    """Make a transition of an operation, and return what came of it; where there is none it stays as it is."""
     record, now = yield from _lock(number)
-    failed = operation.fail_member(record, note, now)
-    if failed is None:
+    changed = go(record, to, now)
+    if changed is None:
         return record.view
-    yield from _write(failed)
-    return failed.view
+    yield from _write(changed)
+    return changed.view
 
 
 def move(number: int, state: OperationState, note: str) -> Plan[bool]:
@@ -178,8 +179,8 @@ def _write(record: OperationRecord) -> Plan[None]:
 
 
 _WRITTEN = (
-    "number", "state", "note", "done", "processed", "skipped", "errored", "barrier", "updated_at", "started_at",
-    "finished_at",
+    "number", "state", "note", "total", "done", "processed", "skipped", "errored", "barrier", "updated_at",
+    "started_at", "finished_at",
 )  # fmt: skip
 
 
@@ -222,6 +223,9 @@ class PostgresOperations:
     async def resume(self, queue: str) -> bool:
         return await self._switch("operations/resume", queue)
 
+    async def set_closed(self, queue: str, closed: bool) -> bool:
+        return await self._switch("operations/close" if closed else "operations/open", queue)
+
     async def _switch(self, query: str, queue: str) -> bool:
         ((exists, changed),) = await self._pool.change(query, params={"queue": storable(queue)})
         if not exists:
@@ -249,7 +253,10 @@ class PostgresOperations:
         return await self._change(partial(step, _known(number), most, self._rules))
 
     async def fail_member(self, number: int, note: str) -> Operation:
-        return await self._run(number, lambda: fail_member(number, storable(note)))
+        return await self._run(number, lambda: transition(number, operation.fail_member, storable(note)))
+
+    async def note_drain(self, number: int, left: int) -> Operation:
+        return await self._run(number, lambda: transition(number, operation.note_drain, left))
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
         return await self._run(number, lambda: move(number, state, storable(note)))
@@ -310,11 +317,6 @@ class PostgresOperations:
 
 
 def _known(number: int) -> int:
-    """Return a number that an operation may have.
-
-    Raises:
-        OperationNotFound: there is no such operation.
-    """
     if not 0 < number <= HIGHEST:
         raise OperationNotFound(number)
     return number
@@ -361,9 +363,8 @@ def _everything(rules: Rules) -> Plan[str]:
     yield create_queues([queue])
     yield "operations/rehearse_dead", {"queue": queue, "ids": plain_array(jobs)}
     for verb, options, which in REHEARSED:
-        changed = yield from _operation(
-            OperationRequest(verb, "", AUTHOR, options=options, rollout=Rollout(rate=1e6)), jobs[which], rules
-        )
+        request = OperationRequest(verb, "", AUTHOR, options=options, rollout=Rollout(rate=1e6))
+        changed = yield from _operation(request, jobs[which], rules)
         if changed != 1:
             return f"a {verb} changed {changed} of 1 job"
     yield from _at_once(queue)
@@ -378,7 +379,7 @@ def _operation(request: OperationRequest, job: str, rules: Rules) -> Plan[int]:
         yield from move(number, state, "")
     yield from pass_barrier(number, 0)
     yield from step(number, 1, rules)
-    yield from fail_member(number, "")
+    yield from transition(number, operation.fail_member, "")
     yield "operations/changed", {"number": number, "after": 0, "limit": 1}
     yield "operations/of_job", {"job": job, "limit": 1}
     yield "operations/outcomes", {"number": number, "last": 1, "behind": 0, "until": 1}
@@ -392,6 +393,8 @@ def _at_once(queue: str) -> Plan[None]:
     number = yield from create(OperationRequest("pause", queue, AUTHOR), CREATE)
     yield from move(number, "done", "")
     yield "operations/pause", {"queue": queue}
+    yield "operations/close", {"queue": queue}
+    yield "operations/open", {"queue": queue}
     yield "operations/resume", {"queue": queue}
     yield "operations/command", {"worker": queue, "command": "quiet"}
     yield from rehearse_schedule(queue)

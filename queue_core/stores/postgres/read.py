@@ -123,7 +123,7 @@ async def _heads(fetch: Fetch, counts: _Counts, aging: Collection[int]) -> list[
 
 
 def _queue(row: Row, counts: _Counts, heads: list[Row]) -> QueueInfo:
-    number, name, paused = row
+    number, name, paused, closed = row
     oldest: list[datetime] = [since for queue, _, _, since in heads if queue == number]
     return QueueInfo(
         name=name,
@@ -136,6 +136,7 @@ def _queue(row: Row, counts: _Counts, heads: list[Row]) -> QueueInfo:
         trashed=counts.dead.get((number, True), 0),
         oldest=moment(min(oldest)) if oldest else None,
         ahead=counts.ahead[number],
+        closed=closed,
     )
 
 
@@ -199,14 +200,14 @@ class PostgresInspector:
         async with self._pool.snapshot() as connection:
             ((now,),) = await self._pool.fetch(connection, "read/now")
             queues = await self._pool.fetch(connection, "read/queues")
-            aging = {number for number, name, _ in queues if rules_of(self._rules, name).aging}
+            aging = {number for number, name, *_ in queues if rules_of(self._rules, name).aging}
             fetch = partial(self._pool.fetch, connection)
             counts = await _counts(fetch, aging)
             heads = await _heads(fetch, counts, aging)
             heads += [(queue, type_, n, since) for queue, _, type_, n, since in counts.blocked]
             due = await self._pool.fetch(connection, "read/due", {"limit": HEAD})
             workers = [_worker(row) for row in await self._pool.fetch(connection, "read/workers")]
-        names = {number: name for number, name, _ in queues}
+        names = {number: name for number, name, *_ in queues}
         # Jobs under a number that no queue has are of a queue that a failover has lost.
         waiting = [((names[row[0]], row[1]), row[2]) for row in (*heads, *due) if row[0] in names]
         return Overview(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from queue_core.errors import QueueFull
+from queue_core.errors import QueueClosed, QueueFull
 from queue_core.model.job import Inserted
 from queue_core.model.schedule import Announcement, PassedTick, Planned, Planning, Schedule, Tick
 from queue_core.model.settings import PostgresSettings
@@ -54,7 +54,7 @@ class PostgresSchedules:
         """Record a tick and insert its job, unless another process was first."""
         try:
             return await self._fire(tick)
-        except QueueFull:
+        except (QueueFull, QueueClosed):
             await self._fire(tick._replace(job=None))
             raise
 

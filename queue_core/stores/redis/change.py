@@ -273,23 +273,42 @@ def noted_as_waiting(verb: str, options: ChangeOptions) -> bool:
 
 
 async def switch(link: RedisLink, queue: str, paused: bool) -> bool:
-    """Let no worker claim from a queue, or let them again; return False when this changed nothing.
+    """Let no worker claim from a queue, or let them again and open it; return False when this changed nothing.
 
     Raises:
         QueueNotFound: no queue has this name.
     """
-    commands = link.batch()
-    commands.sismember(link.keys.queues, queue)
-    if not (await link.send(commands))[0]:
-        raise QueueNotFound(queue)
+    await _require_queue(link, queue)
     commands = link.batch()
     if paused:
         commands.setnx(link.keys.of(queue, "paused"), 1)
     else:
-        commands.delete(link.keys.of(queue, "paused"))
+        commands.delete(link.keys.of(queue, "paused"), link.keys.of(queue, "closed"))
         # Workers have dropped what was offered to them meanwhile; without its marker all of it is offered again.
         commands.delete(link.keys.of(queue, "generation"))
     return bool((await link.send(commands))[0])
+
+
+async def set_closed(link: RedisLink, queue: str, closed: bool) -> bool:
+    """Let a queue take no new jobs, or let it again; return False when this changed nothing.
+
+    Raises:
+        QueueNotFound: no queue has this name.
+    """
+    await _require_queue(link, queue)
+    commands, key = link.batch(), link.keys.of(queue, "closed")
+    if closed:
+        commands.setnx(key, 1)
+    else:
+        commands.delete(key)
+    return bool((await link.send(commands))[0])
+
+
+async def _require_queue(link: RedisLink, queue: str) -> None:
+    commands = link.batch()
+    commands.sismember(link.keys.queues, queue)
+    if not (await link.send(commands))[0]:
+        raise QueueNotFound(queue)
 
 
 async def command(link: RedisLink, worker: str, order: WorkerOrder) -> bool:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from queue_core.errors import InvalidJob, StoreUnavailable
+from queue_core.errors import InvalidJob, QueueClosed, StoreUnavailable
 from queue_core.model.job import Inserted, NewJob, headers_text, size_of
 from queue_core.model.rules import Rules, parse_priority, rules_of
 from queue_core.redis.scripts import Call
@@ -54,6 +54,7 @@ class RedisInserts:
 
         Raises:
             QueueFull: a limit of a queue refuses them; nothing was written.
+            QueueClosed: a queue is closed. On a cluster jobs of other queues may have been written.
         """
         for job in jobs:
             _check(job)
@@ -100,9 +101,13 @@ class RedisInserts:
     async def _write(self, parts: Sequence[_Part]) -> dict[str, Iterator[str]]:
         answers: dict[str, list[str]] = {}
         # Lists of more than 10,000 jobs are written in several transactions.
-        for some in chunks(parts, TOGETHER):
-            calls = [self.call(queue, part) for queue, part in some]
-            await self._take(some, await self._link.insert(calls), answers)
+        queues = dict.fromkeys(queue for queue, _ in parts)
+        for place, some in enumerate(chunks(parts, TOGETHER)):
+            # What began before a queue was closed is written whole.
+            first = place == 0 or self._link.apart
+            closed = [queue for queue in queues if queue not in answers] if first else []
+            calls = [self.call(queue, part, closed=closed) for queue, part in some]
+            await self._take(some, await self._link.insert(calls), answers, closed)
         return {queue: iter(found) for queue, found in answers.items()}
 
     async def _write_limited(
@@ -111,14 +116,15 @@ class RedisInserts:
         """Write jobs for which there may be no room: in one transaction, however many they are."""
         for _ in range(ASKED):
             check = self.check_capacity(groups)
-            calls = [*check.calls, *(self.call(queue, part, check) for queue, part in parts)]
+            closed = list(groups)
+            calls = [*check.calls, *(self.call(queue, part, check, closed) for queue, part in parts)]
             found = await self._link.insert(calls)
             asked = len(check.calls)
             check_room(self._rules, check, found[:asked])
             # A server that did not know a script yet has run the others: then nothing was written.
             if all(one[0] != "ask" for one in found[asked:]):
                 answers: dict[str, list[str]] = {}
-                await self._take(parts, found[asked:], answers)
+                await self._take(parts, found[asked:], answers, closed)
                 return {queue: iter(one) for queue, one in answers.items()}
         raise StoreUnavailable("redis", "it forgets its scripts all the time")
 
@@ -140,22 +146,29 @@ class RedisInserts:
         """Return the check whether there is room for jobs."""
         return capacity_check(self._link, self._rules, groups)
 
-    async def _take(self, parts: Sequence[_Part], found: Sequence[Any], answers: dict[str, list[str]]) -> None:
+    async def _take(
+        self, parts: Sequence[_Part], found: Sequence[Any], answers: dict[str, list[str]], closed: Sequence[str]
+    ) -> None:
         for (queue, _), (before, *own) in zip(parts, found, strict=True):
+            check_open([queue] if self._link.apart else closed, before, own)
             answers.setdefault(queue, []).extend(own)
             if before == 0:
                 await self.name(queue)
 
-    def call(self, queue: str, jobs: Sequence[NewJob], check: CapacityCheck = UNCHECKED) -> Call:
+    def call(
+        self, queue: str, jobs: Sequence[NewJob], check: CapacityCheck = UNCHECKED, closed: Sequence[str] = ()
+    ) -> Call:
         """Return the script that writes jobs of a queue; after a number, it answers what `inserted` reads.
 
-        If there is a question, its scripts run before this one in the same transaction.
+        If there is a question, its scripts run before this one in the same transaction. `closed`: the queues of which
+        none may be closed; on a cluster a script sees its own alone.
         """
         of, rules = self._link.keys.of, rules_of(self._rules, queue)
         keys = [*self._link.of(queue, _SETS), check.key or of(queue, "capacity_answer")]
         hashes = self._link.keys.jobs(queue, (job.id for job in jobs))
         for job, key in zip(jobs, hashes, strict=True):
             keys += (key, of(queue, f"by_type:{job.type}"))
+        keys += [of(name, "closed") for name in closed if name == queue or not self._link.apart]
         args = [rules.aging_us, rules.open_keys, check.yes]
         return Call("insert", keys, [*args, *(part for job in jobs for part in _arguments(job))])
 
@@ -190,6 +203,16 @@ def inserted(job: NewJob, answer: str) -> Inserted:
     if answer[0] == "r":
         return Inserted(job.id, job.queue, int(answer[1:]), None, True)
     return Inserted(job.id, job.queue, None, int(answer[1:]) / 1e6, True)
+
+
+def check_open(closed: Sequence[str], before: Any, answers: Sequence[Any]) -> None:
+    """Read whether a script has found a closed queue among these.
+
+    Raises:
+        QueueClosed: it has, and has written nothing.
+    """
+    if before == "closed":
+        raise QueueClosed(closed[int(answers[0]) - 1])
 
 
 def _check(job: NewJob) -> None:

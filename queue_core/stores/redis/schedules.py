@@ -14,7 +14,7 @@ from queue_core.model.settings import RedisSettings
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.capacity import check_room
 from queue_core.stores.redis.delivery import TICKS
-from queue_core.stores.redis.insert import ASKED, RedisInserts, inserted
+from queue_core.stores.redis.insert import ASKED, RedisInserts, check_open, inserted
 from queue_core.stores.redis.session import RedisLink, microseconds
 
 
@@ -85,7 +85,7 @@ class RedisSchedules:
         """Record a tick and insert its job, unless another process was first.
 
         Raises:
-            QueueFull: there was no room for the job; the tick has passed without it.
+            QueueFull, QueueClosed: the queue refuses the job; the tick has passed without it.
         """
         queue = (await self._homes()).get(tick.schedule)
         if queue is None:
@@ -100,12 +100,13 @@ class RedisSchedules:
         await self._inserter.name_queues({job.queue})
         for _ in range(ASKED):
             check = self._inserter.check_capacity({job.queue: [job]})
-            _, insert_keys, insert_args = self._inserter.call(job.queue, [job], check)
+            _, insert_keys, insert_args = self._inserter.call(job.queue, [job], check, [job.queue])
             call = Call("schedule_fire", [*keys, *insert_keys], [*args, job.id, *insert_args])
             *found_room, answers = await self._link.run_many([*check.calls, call], together=bool(check.calls))
             if answers is None:
                 return None
             check_room(self._rules, check, found_room)
+            check_open([job.queue], answers[0], answers[1:])
             if answers[0] == 0:
                 await self._inserter.name(job.queue)
             if answers[0] != "ask":

@@ -71,6 +71,7 @@ class KnownQueue(NamedTuple):
     name: str
     number: int
     keeps_counts: int
+    closed: int
 
 
 def check_limits(transaction: Transaction, queue: KnownQueue, rules: QueueRules, coming: Counter[str]) -> KnownQueue:

@@ -287,18 +287,32 @@ WHOLE_BACKLOG = 1_000_000
 
 
 def switch(transaction: Transaction, queue: str, paused: bool) -> bool:
-    """Pause a queue or let it go on; return whether it was not so already.
+    """Pause a queue, or resume one that is paused or closed; return whether it was not so already.
 
     Raises:
         QueueNotFound: no queue has this name.
     """
-    found = known_queues(transaction, {storable(queue)})
-    if not found:
-        raise QueueNotFound(queue)
-    number = found[storable(queue)].number
+    number = _number_of(transaction, queue)
     if paused:
         return transaction.run("change/pause", {"number": number, "now": transaction.now}) > 0
     return transaction.run("change/resume", {"number": number, "backlog": WHOLE_BACKLOG}) > 0
+
+
+def set_closed(transaction: Transaction, queue: str, closed: bool) -> bool:
+    """Close a queue or open it; return whether it was not so already.
+
+    Raises:
+        QueueNotFound: no queue has this name.
+    """
+    params = {"number": _number_of(transaction, queue), "closed": closed, "now": transaction.now}
+    return transaction.run("change/close", params) > 0
+
+
+def _number_of(transaction: Transaction, queue: str) -> int:
+    found = known_queues(transaction, {storable(queue)})
+    if not found:
+        raise QueueNotFound(queue)
+    return found[storable(queue)].number
 
 
 def command(transaction: Transaction, worker: str, order: WorkerOrder) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from queue_core.errors import InvalidJob
+from queue_core.errors import InvalidJob, QueueClosed
 from queue_core.model.job import Inserted, NewJob, headers_text
 from queue_core.model.rules import Rules, band, rank, rules_of
 from queue_core.stores.sqlite.capacity import Counts, KnownQueue, check_limits
@@ -88,7 +88,7 @@ def insert(transaction: Transaction, jobs: Sequence[NewJob], rules: Rules) -> li
     """Write jobs as queued or scheduled, creating their queues; an id or unique key that is there stays as it was.
 
     Raises:
-        QueueFull: a limit refuses them; nothing may be committed.
+        QueueFull, QueueClosed: a limit refuses them, or their queue is closed; nothing may be committed.
     """
     return SqliteInserts(transaction, jobs, rules).run()
 
@@ -100,7 +100,7 @@ def insert_on(connection: sqlite3.Connection, file: SqliteFile, jobs: Sequence[N
 
     Raises:
         InvalidJob: the connection is to another file, or begins no transaction of its own.
-        QueueFull: a limit refuses them; the caller must roll its transaction back.
+        QueueFull, QueueClosed: they are refused; the caller must roll its transaction back.
     """
     transaction = CallersTransaction(connection, file.clock)
     path = Path(file.settings.path).expanduser()
@@ -169,7 +169,8 @@ class SqliteInserts:
     def _insert(self, job: NewJob) -> Inserted:
         if job.id in self._known:
             return Inserted(job.id, job.queue, None, None, False)
-        queue_id, number, now = self._queues[job.queue].number, self._number + 1, self._now
+        queue = self._queues[job.queue]
+        queue_id, number, now = queue.number, self._number + 1, self._now
         run_at = max(now, now + job.delay if job.run_at is None else job.run_at)
         if self._with_rules is None:
             ready, extra = InsertRow(None if run_at > now else rank(job.priority, number), ())
@@ -178,6 +179,8 @@ class SqliteInserts:
             if holder != job.id:
                 return Inserted(holder, job.queue, None, None, False)
             ready, extra = self._with_rules.place(job, queue_id, number, run_at)
+        if queue.closed:
+            raise QueueClosed(job.queue)
         self._known.add(job.id)
         self._number = number
         state = "scheduled" if run_at > now else "queued"

@@ -31,7 +31,7 @@ from queue_core.model.rules import Rules
 from queue_core.model.text import storable
 from queue_core.model.triage.signatures import SignatureFacts
 from queue_core.stores.sql.records import id_or_none, known_ids
-from queue_core.stores.sqlite.change import change, command, switch
+from queue_core.stores.sqlite.change import change, command, set_closed, switch
 from queue_core.stores.sqlite.claim import keep_time
 from queue_core.stores.sqlite.dialect import DIALECT, moment, texts
 from queue_core.stores.sqlite.session import RowTuple, SqliteFile, Transaction
@@ -115,6 +115,13 @@ def fail_member(transaction: Transaction, number: int, note: str) -> Operation:
     record = stored_operation(transaction, number)
     failed = operation.fail_member(record, note, transaction.now)
     return record.view if failed is None else write(transaction, failed)
+
+
+def note_drain(transaction: Transaction, number: int, left: int) -> Operation:
+    """Note how many jobs are left in the queue that an operation drains."""
+    record = stored_operation(transaction, number)
+    noted = operation.note_drain(record, left, transaction.now)
+    return record.view if noted is None else write(transaction, noted)
 
 
 def move(transaction: Transaction, number: int, state: OperationState, note: str) -> bool:
@@ -219,6 +226,9 @@ class SqliteOperations:
     async def resume(self, queue: str) -> bool:
         return await self._file.write(partial(switch, queue=queue, paused=False))
 
+    async def set_closed(self, queue: str, closed: bool) -> bool:
+        return await self._file.write(partial(set_closed, queue=queue, closed=closed))
+
     async def command(self, worker: str, order: WorkerOrder) -> bool:
         return await self._file.write(partial(command, worker=worker, order=order))
 
@@ -240,6 +250,9 @@ class SqliteOperations:
 
     async def fail_member(self, number: int, note: str) -> Operation:
         return await self._file.write(partial(fail_member, number=number, note=storable(note)))
+
+    async def note_drain(self, number: int, left: int) -> Operation:
+        return await self._file.write(partial(note_drain, number=number, left=left))
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:
         return await self._file.write(partial(move, number=number, state=state, note=storable(note)))

@@ -102,10 +102,11 @@ def _overview(transaction: Transaction) -> Overview:
 class _Queue:
     """A queue and its ready jobs."""
 
-    def __init__(self, transaction: Transaction, number: int, name: str, paused: int) -> None:
+    def __init__(self, transaction: Transaction, number: int, name: str, paused: int, closed: int) -> None:
         self.number = number
         self.name = name
         self.paused = bool(paused)
+        self.closed = bool(closed)
         # by priority
         self.depth: Counter[int] = Counter()
         self.types: Counter[str] = Counter()
@@ -156,6 +157,7 @@ def _info(queue: _Queue, count: Counter[str]) -> QueueInfo:
         trashed=count["trashed"],
         oldest=None if queue.oldest is None else moment(queue.oldest),
         ahead=count["ahead"],
+        closed=queue.closed,
     )
 
 

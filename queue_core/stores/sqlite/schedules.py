@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from queue_core.errors import QueueFull
+from queue_core.errors import QueueClosed, QueueFull
 from queue_core.model.job import Inserted
 from queue_core.model.rules import Rules
 from queue_core.model.schedule import Announcement, PassedTick, Planned, Planning, Schedule, Tick
@@ -46,7 +46,7 @@ class SqliteSchedules:
         """Record a tick and insert its job, unless another process was first."""
         try:
             return await self._file.write(lambda transaction: _fire(transaction, tick, self._rules))
-        except QueueFull:
+        except (QueueFull, QueueClosed):
             passing = tick._replace(job=None)
             await self._file.write(lambda transaction: _fire(transaction, passing, self._rules))
             raise

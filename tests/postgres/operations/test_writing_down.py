@@ -7,7 +7,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from queue_core.client.operations import ADDED
+from queue_core.client.operating.submission import ADDED
 from queue_core.model.operation import Author, OperationRequest
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.operations import add, create

@@ -16,6 +16,9 @@ ALTER TABLE {schema}.operations
     ADD COLUMN counted boolean NOT NULL DEFAULT true;
 CREATE INDEX operations_uncounted ON {schema}.operations (number) WHERE NOT counted;
 
+-- Closed: it takes no new jobs.
+ALTER TABLE {schema}.queues ADD COLUMN closed_at timestamptz;
+
 -- Stacks of running jobs: asked for, and as their workers have answered. The last of each job, and the last of all.
 CREATE TABLE {schema}.job_stacks (
     number int GENERATED ALWAYS AS IDENTITY CONSTRAINT job_stacks_pkey PRIMARY KEY,

@@ -11,7 +11,7 @@ WITH input AS MATERIALIZED (
     SELECT j.*, i.key, i.position
       FROM input i
      CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j
-                          WHERE j.id = i.id AND j.last_token = i.token AND j.queue_id = i.source
+                          WHERE j.id = i.id AND (i.token IS NULL OR j.last_token = i.token) AND j.queue_id = i.source
                             AND (coalesce(%(queue)s::int, j.queue_id) <> j.queue_id OR coalesce(%(priority)s::smallint, j.priority) <> j.priority)
                             AND (SELECT true FROM {schema}.leases l WHERE l.id = j.id) IS NULL
                             AND (j.ordering_key IS NULL OR j.queue_id || ' ' || j.ordering_key = ANY (%(locks)s::text[]))
@@ -52,7 +52,7 @@ WITH input AS MATERIALIZED (
     SELECT d.id
       FROM input i
      CROSS JOIN LATERAL (SELECT id FROM {schema}.jobs_dead d
-                          WHERE d.id = i.id AND d.last_token = i.token AND d.queue_id = i.source AND d.trashed_at IS NULL
+                          WHERE d.id = i.id AND (i.token IS NULL OR d.last_token = i.token) AND d.queue_id = i.source AND d.trashed_at IS NULL
                             AND (coalesce(%(queue)s::int, d.queue_id) <> d.queue_id OR coalesce(%(priority)s::smallint, d.priority) <> d.priority)
                             AND (NOT d.admitted OR d.queue_id || ' ' || d.ordering_key = ANY (%(locks)s::text[]))
                             FOR UPDATE) d
@@ -193,10 +193,10 @@ SELECT f.id::text, q.name, q.id, f.ordering_key, f.admitted, f.priority,
        f.waits
   FROM unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) AS i (id, token)
  CROSS JOIN LATERAL (SELECT id, queue_id, priority, ordering_key, true AS admitted, unique_key, unique_seconds, true AS waits FROM {schema}.jobs j
-                      WHERE j.id = i.id AND j.last_token = i.token AND (SELECT true FROM {schema}.leases l WHERE l.id = j.id) IS NULL
+                      WHERE j.id = i.id AND (i.token IS NULL OR j.last_token = i.token) AND (SELECT true FROM {schema}.leases l WHERE l.id = j.id) IS NULL
                      UNION ALL
                      SELECT id, queue_id, priority, ordering_key, admitted, unique_key, unique_seconds, false FROM {schema}.jobs_dead d
-                      WHERE d.id = i.id AND d.last_token = i.token AND d.trashed_at IS NULL
+                      WHERE d.id = i.id AND (i.token IS NULL OR d.last_token = i.token) AND d.trashed_at IS NULL
                      OFFSET 0) f
   JOIN {schema}.queues q ON q.id = f.queue_id
  WHERE coalesce(%(queue)s::text, q.name) <> q.name OR coalesce(%(priority)s::smallint, f.priority) <> f.priority

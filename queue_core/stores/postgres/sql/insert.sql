@@ -1,7 +1,8 @@
 -- name: jobs
--- Write jobs as queued or scheduled; an id that is unfinished already is left alone. Numbers of queues that are not those of
--- their names any more (a failover has lost them) become NULL where the jobs are counted, once a queue and type: the table
--- refuses that, and nothing is written. Without names nothing is compared. `unnest` yields its rows in the order of the arrays.
+-- Write jobs as queued or scheduled; an id that is unfinished already is left alone. Numbers of queues that are closed, or not
+-- those of their names any more (a failover has lost them), become NULL where the jobs are counted, once a queue and type: the
+-- table refuses that, and nothing is written. Without names these are not compared. `unnest` yields its rows in the order of the
+-- arrays.
 WITH written AS (
     INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, max_retries, headers)
     SELECT id, queue_id, CASE WHEN due <= now() THEN (127 - priority)::bigint << 45 | seq END, seq, priority,
@@ -18,9 +19,11 @@ WITH written AS (
     RETURNING id, rank, run_at, queue_id, type
 ), tallied AS (
     INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, n)
-    SELECT CASE WHEN cardinality(%(names)s::text[]) = 0 THEN w.queue_id
+    SELECT CASE WHEN cardinality(%(names)s::text[]) = 0
+                THEN CASE WHEN NOT EXISTS (SELECT FROM {schema}.queues q WHERE q.id = w.queue_id AND q.closed_at IS NOT NULL)
+                          THEN w.queue_id END
                 ELSE (SELECT q.id FROM {schema}.queues q
-                       WHERE q.id = w.queue_id
+                       WHERE q.id = w.queue_id AND q.closed_at IS NULL
                          AND q.name = (%(names)s::text[])[array_position(%(numbers)s::int[], q.id)]) END,
            w.type, 'enqueued', count(*)
       FROM written w GROUP BY w.queue_id, w.type
@@ -54,12 +57,16 @@ WITH written AS (
 ), tallied AS (
     INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, n)
     SELECT (SELECT q.id FROM {schema}.queues q
-             WHERE q.id = w.queue_id
+             WHERE q.id = w.queue_id AND q.closed_at IS NULL
                AND q.name = (%(names)s::text[])[array_position(%(numbers)s::int[], q.id)]),
            w.type, 'enqueued', count(*)
       FROM written w GROUP BY w.queue_id, w.type
 )
 SELECT id::text, rank, CASE WHEN status = 'scheduled' THEN extract(epoch FROM run_at)::float8 END FROM written
+
+-- name: closed
+-- Return those of these queues that are closed.
+SELECT name FROM {schema}.queues WHERE name = ANY (%(names)s::text[]) AND closed_at IS NOT NULL ORDER BY name
 
 -- name: notify
 -- Notify of queues that received jobs, and of their ranks first, when the caller's transaction commits; equal ones arrive once.

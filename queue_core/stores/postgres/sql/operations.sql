@@ -19,8 +19,8 @@ RETURNING number
 -- name: write
 -- Write what a transition has made of a locked operation.
 UPDATE {schema}.operations
-   SET state = %(state)s, note = %(note)s, done = %(done)s, processed = %(processed)s, skipped = %(skipped)s, errored = %(errored)s,
-       barrier = %(barrier)s, stop_percent = %(stop_percent)s, updated_at = %(updated_at)s, started_at = %(started_at)s,
+   SET state = %(state)s, note = %(note)s, total = %(total)s, done = %(done)s, processed = %(processed)s, skipped = %(skipped)s,
+       errored = %(errored)s, barrier = %(barrier)s, stop_percent = %(stop_percent)s, updated_at = %(updated_at)s, started_at = %(started_at)s,
        finished_at = %(finished_at)s, next_at = to_timestamp(%(next_at)s::float8)
  WHERE number = %(number)s
 
@@ -171,11 +171,31 @@ WITH found AS MATERIALIZED (
 SELECT EXISTS (SELECT FROM found), EXISTS (SELECT FROM changed)
 
 -- name: resume
--- Resume a queue; returns whether the queue exists and whether this changed it.
+-- Resume a queue that is paused or closed; returns whether the queue exists and whether this changed it.
 WITH found AS MATERIALIZED (
     SELECT id FROM {schema}.queues WHERE name = %(queue)s
 ), changed AS (
-    UPDATE {schema}.queues q SET paused_at = NULL FROM found f WHERE q.id = f.id AND q.paused_at IS NOT NULL RETURNING q.id
+    UPDATE {schema}.queues q SET paused_at = NULL, closed_at = NULL
+      FROM found f WHERE q.id = f.id AND (q.paused_at IS NOT NULL OR q.closed_at IS NOT NULL)
+    RETURNING q.id
+)
+SELECT EXISTS (SELECT FROM found), EXISTS (SELECT FROM changed)
+
+-- name: close
+-- Close a queue to new jobs; returns whether the queue exists and whether this changed it.
+WITH found AS MATERIALIZED (
+    SELECT id FROM {schema}.queues WHERE name = %(queue)s
+), changed AS (
+    UPDATE {schema}.queues q SET closed_at = now() FROM found f WHERE q.id = f.id AND q.closed_at IS NULL RETURNING q.id
+)
+SELECT EXISTS (SELECT FROM found), EXISTS (SELECT FROM changed)
+
+-- name: open
+-- Open a queue to new jobs; returns whether the queue exists and whether this changed it.
+WITH found AS MATERIALIZED (
+    SELECT id FROM {schema}.queues WHERE name = %(queue)s
+), changed AS (
+    UPDATE {schema}.queues q SET closed_at = NULL FROM found f WHERE q.id = f.id AND q.closed_at IS NOT NULL RETURNING q.id
 )
 SELECT EXISTS (SELECT FROM found), EXISTS (SELECT FROM changed)
 

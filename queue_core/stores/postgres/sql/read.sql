@@ -29,8 +29,8 @@ SELECT 1
 SELECT now()
 
 -- name: queues
--- Every queue with whether it is paused.
-SELECT q.id, q.name, q.paused_at IS NOT NULL FROM {schema}.queues q ORDER BY q.name
+-- Every queue with whether it is paused, and closed.
+SELECT q.id, q.name, q.paused_at IS NOT NULL, q.closed_at IS NOT NULL FROM {schema}.queues q ORDER BY q.name
 
 -- name: due
 -- The types of the jobs that become ready next, by queue.

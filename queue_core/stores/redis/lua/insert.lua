@@ -1,13 +1,14 @@
 -- name: insert
 -- Write jobs as queued or scheduled; those whose ids are known here stay as they are, and so do holders of unique keys.
 -- KEYS: 1 pending, 2 scheduled, 3 unfinished, 4 seq, 5 types, 6 tallies, 7 minutes, 8 depths, 9 admitted, 10 order_wait, 11 blocked,
---       12 unique, 13 unique_expires, 14 arrival, 15 capacity_answer, then for each job its hash and the set of its type
+--       12 unique, 13 unique_expires, 14 arrival, 15 capacity_answer, then for each job its hash and the set of its type, then `closed` of queues
 -- ARGV: 1 aging in us (or 0), 2 jobs of an ordering key at a time, 3 what `check_capacity` leaves in `capacity_answer` (empty: there are no limits),
 --       then for each job id, type, payload, priority, max_retries, tags (JSON or empty), delay in us, run_at in us (or
 --       empty), its keys (empty: none; else JSON: ordering key, unique key, us for which it is unique; false for none), headers (JSON or empty)
 -- Returns the order of arrival before these jobs (0: the queue is new), then for each job "k" (known before) with the id of
 --   the one that holds its unique key, "r<rank>" (ready), "d<us>" (due then) or "w" (waits for its ordering key); or, having
---   changed nothing, "full" where `check_capacity` has refused them, "ask" where that has to be called.
+--   changed nothing, "full" where `check_capacity` has refused them, "ask" where that has to be called, "closed" with the place of
+--   a closed queue, where not all of these jobs are known.
 local admitted, order_wait, blocked, pending, most = KEYS[9], KEYS[10], KEYS[11], KEYS[1], tonumber(ARGV[2])
 -- with: clock
 -- with: totals
@@ -15,11 +16,12 @@ local admitted, order_wait, blocked, pending, most = KEYS[9], KEYS[10], KEYS[11]
 -- with: rank
 -- with: ordering
 -- with: unique
-local answer = ARGV[3] ~= '' and redis.call('GET', KEYS[15])
-if ARGV[3] ~= '' and answer ~= ARGV[3] then
-  return {answer == string.match(ARGV[3], '^%x+') .. ':full' and 'full' or 'ask'}
+-- with: refusal
+local jobs, aging = (#ARGV - 3) / 10, tonumber(ARGV[1])
+local refused = refusal_of(jobs)
+if refused then
+  return refused
 end
-local jobs, aging = (#KEYS - 15) / 2, tonumber(ARGV[1])
 local sequence = redis.call('INCRBY', KEYS[4], jobs) - jobs
 local ready, due, changed, of_type, answers = {}, {}, {}, {}, {sequence}
 for i = 1, jobs do
@@ -28,7 +30,7 @@ for i = 1, jobs do
   if ARGV[a + 9] ~= '' then
     order, unique, unique_us = unpack(cjson.decode(ARGV[a + 9]))
   end
-  local known = redis.call('EXISTS', key) == 1 and '' or unique and holder_of(KEYS[12], KEYS[13], KEYS[3], unique)
+  local known = known_of(key, unique)
   if known then
     answers[1 + i] = 'k' .. known
   else
@@ -77,6 +79,29 @@ end
 write_totals(KEYS[6], KEYS[7])
 write_waiting(KEYS[5], KEYS[8])
 return answers
+
+-- name: refusal
+-- Shared: the answer of `insert`, whose keys these are, to jobs that it does not write: there is no room, or one of the queues that
+--   they go into together is closed, and one of them is not known.
+local function known_of(key, unique)
+  return redis.call('EXISTS', key) == 1 and '' or unique and holder_of(KEYS[12], KEYS[13], KEYS[3], unique)
+end
+local function refusal_of(jobs)
+  local answer = ARGV[3] ~= '' and redis.call('GET', KEYS[15])
+  if ARGV[3] ~= '' and answer ~= ARGV[3] then
+    return {answer == string.match(ARGV[3], '^%x+') .. ':full' and 'full' or 'ask'}
+  end
+  for place = 16 + 2 * jobs, #KEYS do
+    if redis.call('EXISTS', KEYS[place]) == 1 then
+      for i = 1, jobs do
+        local keys = ARGV[10 * i + 2]
+        if not known_of(KEYS[14 + 2 * i], keys ~= '' and cjson.decode(keys)[2]) then
+          return {'closed', place - 15 - 2 * jobs}
+        end
+      end
+    end
+  end
+end
 
 -- name: rank
 -- Shared: the order of a job that arrives now: by priority, then by arrival; with aging (us, or 0), by the time of its

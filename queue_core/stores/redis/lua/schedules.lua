@@ -18,7 +18,7 @@ if job_id ~= '' and not before then
   if answers[1] == 'ask' then
     return answers
   end
-  job_id = answers[1] == 'full' and '' or string.match(answers[2], '^k(.+)') or job_id
+  job_id = (answers[1] == 'full' or answers[1] == 'closed') and '' or string.match(answers[2], '^k(.+)') or job_id
 end
 redis.call('HSET', schedule, 'next', following)
 redis.call('ZADD', ticks, following, name)

@@ -150,6 +150,24 @@ end
 end_behind_last()
 return 1
 
+-- name: operation_note_drain
+-- Note how many jobs are left in the queue that an operation drains.
+-- KEYS: 1 operation, 2 operations:unfinished, 3 operations:ended, 4 operations:preparing
+-- ARGV: 1 its number, 2 the jobs
+-- Returns the fields and values of the operation; none where there is no such operation.
+-- with: clock
+-- with: operation
+local state, total, started_at = unpack(redis.call('HMGET', KEYS[1], 'state', 'total', 'started_at'))
+if state == 'preparing' or state == 'running' then
+  local left = tonumber(ARGV[2])
+  total = math.max(number(total), left)
+  redis.call('ZREM', KEYS[4], ARGV[1])
+  redis.call('HSET', KEYS[1], 'state', 'running', 'total', digits(total), 'barrier', digits(total), 'done', digits(total - left),
+    'processed', digits(total - left), 'updated_at', stamp, 'started_at', started_at or stamp)
+  end_behind_last()
+end
+return redis.call('HGETALL', KEYS[1])
+
 -- name: operation_note_outcomes
 -- Note what became of the members of an operation.
 -- KEYS: 1 operation, 2 operations:uncounted

@@ -64,6 +64,9 @@ class RedisOperations:
     async def resume(self, queue: str) -> bool:
         return await change.switch(self._link, queue, False)
 
+    async def set_closed(self, queue: str, closed: bool) -> bool:
+        return await change.set_closed(self._link, queue, closed)
+
     async def command(self, worker: str, order: WorkerOrder) -> bool:
         return await change.command(self._link, worker, order)
 
@@ -100,6 +103,11 @@ class RedisOperations:
 
     async def fail_member(self, number: int, note: str) -> Operation:
         row = await self._link.run("operation_fail_member", state_keys(self._link, number), [number, note_text(note)])
+        return operation_of(number, mapped(number, row))
+
+    async def note_drain(self, number: int, left: int) -> Operation:
+        keys = [*state_keys(self._link, number), self._link.keys.operations_in("preparing")]
+        row = await self._link.run("operation_note_drain", keys, [number, left])
         return operation_of(number, mapped(number, row))
 
     async def move(self, number: int, state: OperationState, note: str = "") -> bool:

@@ -49,21 +49,22 @@ async def overview(link: RedisLink, rules: Rules, names_of: ReleaseNames) -> Ove
     commands.hgetall(link.keys.workers)
     for name in names:
         commands.exists(link.keys.of(name, "paused"))
+        commands.exists(link.keys.of(name, "closed"))
         commands.hgetall(link.keys.of(name, "types"))
         commands.hgetall(link.keys.of(name, "depths"))
         for key in link.of(name, _COUNTED):
             commands.zcard(key)
     time, entries, *found = await link.send(commands)
     now = microseconds(time)
-    width = 3 + len(_COUNTED)
+    width = 4 + len(_COUNTED)
     rows = [found[place * width : (place + 1) * width] for place in range(len(names))]
-    depths = {name: _depth(row[2]) for name, row in zip(names, rows, strict=True)}
+    depths = {name: _depth(row[3]) for name, row in zip(names, rows, strict=True)}
     oldest = await _oldest(link, rules, depths)
-    ahead = await _ahead(link, [name for name, row in zip(names, rows, strict=True) if row[3 + RUNNING]])
+    ahead = await _ahead(link, [name for name, row in zip(names, rows, strict=True) if row[4 + RUNNING]])
     known = sorted(entries_of(entries).items())
     releases = await names_of.of(str(entry.request.release) for _, entry in known)
     workers = tuple(_worker(worker, entry, now, releases) for worker, entry in known)
-    waiting = [((name, type_), whole(n)) for name, row in zip(names, rows, strict=True) for type_, n in row[1].items()]
+    waiting = [((name, type_), whole(n)) for name, row in zip(names, rows, strict=True) for type_, n in row[2].items()]
     return Overview(
         now=moment(now),
         queues=tuple(
@@ -168,7 +169,7 @@ def _depth(fields: Mapping[str, str]) -> dict[int, int]:
 
 
 def _queue(name: str, row: Sequence[Any], depth: dict[int, int], oldest: int | None, ahead: int) -> QueueInfo:
-    paused, _, _, scheduled, retrying, running, dead, trashed = row
+    paused, closed, _, _, scheduled, retrying, running, dead, trashed = row
     return QueueInfo(
         name=name,
         paused=bool(paused),
@@ -180,6 +181,7 @@ def _queue(name: str, row: Sequence[Any], depth: dict[int, int], oldest: int | N
         trashed=trashed,
         oldest=None if oldest is None else moment(oldest),
         ahead=min(ahead, running),
+        closed=bool(closed),
     )
 
 

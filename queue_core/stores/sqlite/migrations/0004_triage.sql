@@ -13,6 +13,9 @@ ALTER TABLE operations ADD COLUMN outcomes TEXT;
 ALTER TABLE operations ADD COLUMN counted INTEGER NOT NULL DEFAULT 1;
 CREATE INDEX operations_uncounted ON operations (number) WHERE counted = 0;
 
+-- Closed: it takes no new jobs.
+ALTER TABLE queues ADD COLUMN closed_at REAL;
+
 -- Stacks of running jobs: asked for, and as their workers have answered. The last of each job, and the last of all.
 CREATE TABLE job_stacks (
     number INTEGER PRIMARY KEY AUTOINCREMENT,

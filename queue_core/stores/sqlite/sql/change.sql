@@ -46,8 +46,13 @@ SELECT j.number, j.id, j.queue_id, q.name, j.type, j.state, j.priority, j.run_at
 UPDATE queues SET paused_at = :now WHERE number = :number AND paused_at IS NULL
 
 -- name: resume
--- Resume a queue, and count jobs as ready, which other processes see.
-UPDATE queues SET paused_at = NULL, ready_total = ready_total + :backlog WHERE number = :number AND paused_at IS NOT NULL
+-- Resume a queue that is paused or closed, and count jobs as ready, which other processes see.
+UPDATE queues SET paused_at = NULL, closed_at = NULL, ready_total = ready_total + :backlog
+ WHERE number = :number AND (paused_at IS NOT NULL OR closed_at IS NOT NULL)
+
+-- name: close
+-- Close a queue, or open it.
+UPDATE queues SET closed_at = CASE WHEN :closed THEN :now END WHERE number = :number AND (closed_at IS NOT NULL) <> :closed
 
 -- name: command
 -- Leave an order for a worker, which its next heartbeat takes.

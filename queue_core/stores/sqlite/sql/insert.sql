@@ -22,8 +22,8 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?1, ?7, ?8, ?9, ?10, ?11, ?11, ?12, ?13, ?14, ?1
 SELECT id FROM jobs WHERE id IN (SELECT value FROM json_each(?))
 
 -- name: queues
--- The numbers of queues by their names, and whether they count their jobs.
-SELECT name, number, keeps_counts FROM queues WHERE name IN (SELECT value FROM json_each(?))
+-- The numbers of queues by their names, whether they count their jobs, and whether they are closed.
+SELECT name, number, keeps_counts, closed_at IS NOT NULL FROM queues WHERE name IN (SELECT value FROM json_each(?))
 
 -- name: files
 -- The files that a connection is to.

@@ -36,8 +36,8 @@ SELECT type, rank
  LIMIT 1
 
 -- name: queues
--- Every queue with whether it is paused.
-SELECT number, name, paused_at IS NOT NULL FROM queues ORDER BY name
+-- Every queue with whether it is paused, and closed.
+SELECT number, name, paused_at IS NOT NULL, closed_at IS NOT NULL FROM queues ORDER BY name
 
 -- name: workers
 -- Every worker that announced itself.

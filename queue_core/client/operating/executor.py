@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 
 from queue_core.client.effects import Effects
-from queue_core.client.verdict import OutcomeCounts, ReleaseWatch, judge, read_outcomes, reason
+from queue_core.client.operating.drain import watch_drain
+from queue_core.client.operating.verdict import OutcomeCounts, ReleaseWatch, judge, read_outcomes, reason
 from queue_core.errors import OperationNotFound, StoreRefused, StoreUnavailable
 from queue_core.model.operation import Operation
 from queue_core.ports.inspector import Inspector
@@ -37,6 +38,7 @@ class Executor:
     def __init__(self, store: OperationStore, effects: Effects, inspector: Inspector) -> None:
         self._store = store
         self._effects = effects
+        self._inspector = inspector
         self._releases = ReleaseWatch(store, inspector)
         self._counts = OutcomeCounts(store)
         # operation -> time.monotonic of the next read of its outcomes
@@ -95,9 +97,20 @@ class Executor:
         """
         if operation.state != "running":
             return POLL_SECONDS
+        if operation.request.verb == "drain":
+            return await self._watch_drain(operation)
         if not await self._may_go_on(operation):
             return CANARY_POLL
         return await self._step(operation)
+
+    async def _watch_drain(self, operation: Operation) -> float:
+        number, now = operation.number, time.monotonic()
+        if (due := self._poll_at.get(number, now)) > now:
+            return due - now
+        self._poll_at[number] = now + POLL_SECONDS
+        if (await watch_drain(self._store, self._inspector, operation)).ended:
+            del self._poll_at[number]
+        return POLL_SECONDS
 
     async def _may_go_on(self, operation: Operation) -> bool:
         """Check the outcomes of the jobs, when due; return False when the next step must wait or must not follow."""

@@ -1,0 +1,1 @@
+"""How operations go on: written, carried out step by step, judged by their outcomes; queues that are drained."""
