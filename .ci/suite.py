@@ -1,4 +1,4 @@
-"""Runs the tests: all of them on the servers of the wheels, then the servers' parts on older releases.
+"""Runs the tests: all of them on the servers of the wheels, in two passes, then the servers' parts on older releases.
 
     python .ci/suite.py SECONDS [pytest's arguments]
 
@@ -141,6 +141,9 @@ def main(seconds: float, arguments: list[str]) -> int:
     suite = Suite(time.monotonic() + seconds)
     started = time.monotonic()
     code = suite.run("the wheels", arguments)
+    if code == 0 and not arguments:
+        write("The slow tests that a run of everything leaves out (tests/slow.py):")
+        code = suite.run("the slow ones", ["--slow", "rest"])
     if code == 0 and not arguments:
         needed = ENOUGH * (time.monotonic() - started)
         # Readable for the user as whom PostgreSQL runs when root starts it.

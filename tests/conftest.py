@@ -17,6 +17,7 @@ import redis.utils
 from hypothesis import settings
 
 from jobconsole.embedded.servers import EmbeddedServers
+from tests import slow
 from tests.emptying import emptied, shared_by_tests
 from tests.order import spread
 from tests.parts import mark_parts
@@ -48,10 +49,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--redis-cluster", action="store_true", help="run on a Redis Cluster in place of one server")
     parser.addoption("--redis-bin", type=Path, metavar="FILE", help="start this Redis-protocol server")
+    slow.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     name_servers(config)
+    slow.choose_mode(config)
     keep_bytecode()
     remember_version()
     hear_signals()
@@ -90,13 +93,23 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"{option.removeprefix('--')}: {value}" for option, value in named.items() if value is not None]
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what a run of everything has left out."""
+    if config.option.slow == "some":
+        seed = config.option.slow_seed
+        terminalreporter.write_line(
+            f"One in {slow.SHARE} of the slow tests was run (seed {seed}); --slow rest runs the others."
+        )
+
+
 def pytest_collection(session: pytest.Session) -> None:
     """Collect ten thousand tests, all of which stay, without the collector: it takes half of the time."""
     gc.disable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mark_parts(items)
+    slow.select(config, items)
     spread(items)
 
 

@@ -82,9 +82,9 @@ def test_a_server_that_cannot_be_had_is_named_last(
 
     monkeypatch.setattr(suite, "find_postgres", find)
     monkeypatch.setattr(suite, "is_required", lambda release: required and release == 16)
-    commands = answers(monkeypatch, suite, 0)
+    commands = answers(monkeypatch, suite, 0, 0)
     assert suite.main(60.0, []) == code
-    assert len(commands) == 1
+    assert len(commands) == 2
     lines = capsys.readouterr().out.splitlines()
     assert lines[-3:] == [f"  PostgreSQL {release}: not installed" for release in (15, 16, 17)]
 
@@ -92,9 +92,9 @@ def test_a_server_that_cannot_be_had_is_named_last(
 def test_each_release_runs_its_servers_parts(suite: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "find_postgres", lambda release, _: suite_found(release))
     monkeypatch.setattr(suite, "find_redis", lambda release, _: suite_found(release))
-    commands = answers(monkeypatch, suite, 0, 0, 0, 0)
+    commands = answers(monkeypatch, suite, 0, 0, 0, 0, 0)
     assert suite.main(60.0, []) == 0
-    marks = [command[command.index("-m", 3) + 1 :] for command in commands[1:]]
+    marks = [command[command.index("-m", 3) + 1 :] for command in commands[2:]]
     assert marks == [
         ["on_postgres or on_redis", "--postgres-bin=/pg15", "--redis-bin=/pg7"],
         ["on_postgres", "--postgres-bin=/pg16", "--ignore=tests/postgres/frozen"],
@@ -107,11 +107,19 @@ def test_a_pass_that_could_not_end_in_time_is_named_last(
 ) -> None:
     """Cut short, it would end as if a test had failed."""
     monkeypatch.setattr(suite, "ENOUGH", 1e9)
-    commands = answers(monkeypatch, suite, 0)
+    commands = answers(monkeypatch, suite, 0, 0)
     assert suite.main(60.0, []) == 0
-    assert len(commands) == 1
+    assert len(commands) == 2
     lines = capsys.readouterr().out.splitlines()
     assert lines[-3:] == [f"  PostgreSQL {release}: no time was left for it" for release in (15, 16, 17)]
+
+
+def test_each_test_is_in_one_of_its_passes(suite: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "ENOUGH", 1e9)
+    commands = answers(monkeypatch, suite, 0, 0)
+    assert suite.main(60.0, []) == 0
+    assert "--slow" not in commands[0]
+    assert commands[1][-2:] == ["--slow", "rest"]
 
 
 def suite_found(release: int) -> Any:
