@@ -36,6 +36,7 @@ SLOW = (
     "redis/store/test_scale.py",
     "redis/test_fallback.py",
     "redis_topology/",
+    "simulation/test_many.py",
     "sqlite/test_operations_processes.py",
     "sqlite/test_rules_processes.py",
     "tui/test_fuzz.py",
@@ -45,6 +46,8 @@ SLOW = (
     "worker/",
 )
 """How the names of these tests begin."""
+SMALL_FORM = ("simulation/test_many.py",)
+"""Files of which the selection has none: a test that is not slow does the same in small."""
 SHARE = 6
 """One in so many is in the selection, and at least one of each file."""
 CHOICES = ("some", "rest", "all")
@@ -86,7 +89,8 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
 def _selection(slow: Sequence[pytest.Item], seed: int) -> set[str]:
     files: dict[Path, list[str]] = defaultdict(list)
     for item in slow:
-        files[item.path].append(item.nodeid)
+        if not _name(item).startswith(SMALL_FORM):
+            files[item.path].append(item.nodeid)
     # A generator for each file: what another file has changes nothing here.
     return {
         name
@@ -96,4 +100,8 @@ def _selection(slow: Sequence[pytest.Item], seed: int) -> set[str]:
 
 
 def _is_slow(item: pytest.Item) -> bool:
-    return item.nodeid.removeprefix("tests/").startswith(SLOW)
+    return _name(item).startswith(SLOW)
+
+
+def _name(item: pytest.Item) -> str:
+    return item.nodeid.removeprefix("tests/")

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 from queue_core.client.tasks import Duration
@@ -151,8 +152,7 @@ class Heartbeat:
         # the last heartbeat has announced that the next one may come later
         self._rested = self._called = False
         self._renewed_at = float("-inf")
-        self._stop = threading.Event()
-        self._woken = threading.Event()
+        self._stop, self._woken = threading.Event(), threading.Event()
         # the thread has come to its end
         self._ended = asyncio.Event()
         self._thread: threading.Thread | None = None
@@ -211,42 +211,41 @@ class Heartbeat:
 
     def _live(self) -> None:
         try:
-            self._run()
+            while not self._stop.is_set():
+                self.run_once()
+                self._woken.wait(self._times.tick)
+                self._woken.clear()
+            self.end()
         finally:
             self._in_loop(self._ended.set)
 
-    def _run(self) -> None:
-        while True:
-            now = time.monotonic()
-            if self._rests(now):
-                self._woken.wait(self._times.tick)
-                self._woken.clear()
-                if self._stop.is_set():
-                    break
-                continue
-            full = now - self._last_full >= self._times.interval - self._times.tick / 2
-            self._renewing_since = now
-            called, self._called = self._called, False
-            try:
-                if self._stalled.is_set():
-                    self._hand_back()
-                self._renew(full, called)
-                self._answer(called)
-                if full:
-                    self._last_full = now
-                self._failed_since = None
-            except Exception as error:  # every lease depends on this thread
-                self._rested = False
-                if self._failed_since is None:
-                    self._failed_since = now
-                    unexpected = not isinstance(error, QueueCoreError)
-                    logger.warning("heartbeat failed: %s", error, exc_info=unexpected)
-                self._give_up_in_time(time.monotonic())
-            self._renewing_since = None
-            self._woken.wait(self._times.tick)
-            self._woken.clear()
-            if self._stop.is_set():
-                break
+    def run_once(self) -> None:
+        """Send one heartbeat, unless the worker rests: what the thread does each tick."""
+        now = time.monotonic()
+        if self._rests(now):
+            return
+        full = now - self._last_full >= self._times.interval - self._times.tick / 2
+        self._renewing_since = now
+        called, self._called = self._called, False
+        try:
+            if self._stalled.is_set():
+                self._hand_back()
+            self._renew(full, called)
+            self._answer(called)
+            if full:
+                self._last_full = now
+            self._failed_since = None
+        except Exception as error:  # every lease depends on this thread
+            self._rested = False
+            if self._failed_since is None:
+                self._failed_since = now
+                unexpected = not isinstance(error, QueueCoreError)
+                logger.warning("heartbeat failed: %s", error, exc_info=unexpected)
+            self._give_up_in_time(time.monotonic())
+        self._renewing_since = None
+
+    def end(self) -> None:
+        """Give back what claims in doubt hold, and the connection: what the thread does last."""
         if self._claims.doubts(True):
             with suppress(Exception):  # what is left is left until its lease ends
                 self._store_heartbeat.hand_back(self._identity().worker, [])
@@ -339,8 +338,9 @@ class Heartbeat:
             self._loop.call_soon_threadsafe(call, *args)
 
 
+@cache
 def version() -> str:
-    """Return this program's version."""
+    """Return this program's version; reading it takes half a millisecond."""
     try:
         return importlib.metadata.version("jobconsole")
     except importlib.metadata.PackageNotFoundError:
