@@ -34,3 +34,14 @@ async def eventually(condition: Callable[[], object | Awaitable[object]], second
         if time.monotonic() > deadline:
             return False
         await asyncio.sleep(STEP)
+
+
+async def least(measure: Callable[[], Awaitable[float]], enough: float, times: int = 3) -> float:
+    """Measure until it is little enough, at most so many times; return the least.
+
+    A neighbour that takes the processor for a second lets a worker miss its turn, and what follows is not idle.
+    """
+    found = [await measure()]
+    while found[-1] > enough and len(found) < times:
+        found.append(await measure())
+    return min(found)
