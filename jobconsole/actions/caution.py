@@ -86,7 +86,7 @@ async def _sampled(inspector: Inspector, target: Target) -> list[Job]:
 
 
 def unserved(places: Iterable[Served], overview: Overview) -> list[str]:
-    """Return which of these jobs would wait: no live worker runs them, or their queue is paused."""
+    """Return which of these jobs would wait, since no live worker runs them or their queue is paused; or is closed."""
     places, live = list(places), [worker for worker in overview.workers if not worker.lost]
     nowhere: dict[str, list[str]] = {}
     elsewhere: dict[str, list[str]] = {}
@@ -109,6 +109,12 @@ def unserved(places: Iterable[Served], overview: Overview) -> list[str]:
         f"queue '{safe(name, NAME)}' is paused: the jobs wait until it is resumed"
         for name in dict.fromkeys(place.queue for place in places)
         if name in paused
+    ]
+    closed = {queue.name for queue in overview.queues if queue.closed}
+    sentences += [
+        f"queue '{safe(name, NAME)}' is closed: these jobs go in all the same, and it is not empty before they ran"
+        for name in dict.fromkeys(place.queue for place in places)
+        if name in closed
     ]
     return sentences
 

@@ -72,6 +72,8 @@ def warnings(queue: str, types: Sequence[str], snapshot: Snapshot | None) -> lis
         found.append(f"there is no queue '{name}' yet: the first moved job makes it")
     elif line.paused:
         found.append(f"'{name}' is paused: jobs wait there until it is resumed")
+    elif line.closed:
+        found.append(f"'{name}' is closed: these jobs go in all the same, new ones do not")
     idle = [type_ for type_ in types if not any(worker.runs(queue, type_) for worker in snapshot.workers)]
     if idle:
         others = f" and {len(idle) - NAMED} more types" if len(idle) > NAMED else ""

@@ -80,6 +80,13 @@ class ImmediateActions:
         change = operations.pause_queue if pause else operations.resume_queue
         return await self._switched("queue", queue, change, pause, why)
 
+    async def drain(self, queue: str, move_to: str | None, why: str = "") -> tuple[str, int]:
+        """Close a queue and drain it; return a sentence, and the number of the operation."""
+        operation = await self._connection.operations.drain_queue(queue, move_to, why=why)
+        left = f"#{operation.number} drains {plural(operation.total, 'job')}" if operation.total else "it is empty"
+        words = f"{safe(queue, NAME)} {IMMEDIATE['queue', 'drain'].becomes}: {left}; P or u opens it"
+        return words, operation.number
+
     async def trigger(self, schedule: str) -> str:
         """Enqueue the job of a schedule now."""
 

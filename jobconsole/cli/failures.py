@@ -5,7 +5,7 @@
 2    usage: an argument, a configuration, or a job that was refused for its content
 3    a server cannot be reached, or has no (or an older) schema; a file cannot be opened, or is no database of ours
 4    the job, queue, schedule, worker, type or operation does not exist
-5    refused: read-only, no --yes, a queue at its limit, or a schema that is newer than this program
+5    refused: read-only, no --yes, a queue at its limit or closed, or a schema that is newer than this program
 130  interrupted
 """
 
@@ -159,6 +159,7 @@ def _codes() -> tuple[tuple[type[BaseException], int], ...]:
         (errors.SchemaForeign, UNREACHABLE),
         (errors.ReadOnly, REFUSED),
         (errors.QueueFull, REFUSED),
+        (errors.QueueClosed, REFUSED),
     )
 
 

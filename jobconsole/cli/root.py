@@ -172,7 +172,7 @@ NOUNS = {
     "dlq": "the dead-letter queue: groups, show, compare, own, note, mute, resolve, list, review, retry, move, delete, "
     "restore, export, purge",
     "op": "what was done: list, show, watch, pause, resume, cancel, undo and run operations",
-    "queue": "list, pause and resume queues",
+    "queue": "list, pause, resume and drain queues",
     "schedule": "list, trigger, pause, resume and remove schedules",
     "type": "the job types that workers announced, and what their payloads look like",
     "worker": "list, run, quiet, resume and stop workers",

@@ -180,7 +180,7 @@ def group_body(group: SignatureInfo, state: SignatureState) -> dict[str, Any]:
 def queue_body(queue: QueueInfo) -> dict[str, Any]:
     """Return a queue as JSON."""
     own = {field.name: getattr(queue, field.name) for field in dataclasses.fields(queue)}
-    return own | {"queued": queue.queued, "pending": queue.pending, "bands": bands(queue)}
+    return own | {"state": queue.state, "queued": queue.queued, "pending": queue.pending, "bands": bands(queue)}
 
 
 def worker_body(worker: WorkerInfo) -> dict[str, Any]:
@@ -236,7 +236,8 @@ def state_of_progress(operation: Operation) -> str:
     elif operation.awaiting_canary:
         where = f"waiting for its canary of {plural(operation.barrier, 'job')}"
     else:
-        where = f"{exact(operation.done)} of {plural(operation.total, 'job')}"
+        drained = "drained " if operation.request.verb == "drain" else ""
+        where = f"{drained}{exact(operation.done)} of {plural(operation.total, 'job')}"
         where += "" if operation.state == "running" else f", {operation.state}"
     if rollout.rate and operation.state == "running" and not operation.in_canary:
         where += f", {rate(rollout.rate)}, {elapsed((operation.total - operation.done) / rollout.rate)} left"
@@ -248,7 +249,8 @@ def state_of_progress(operation: Operation) -> str:
 
 def outcome(operation: Operation) -> str:
     """Return what an operation came to, on one line."""
-    counts = f"changed {exact(operation.processed)} of {plural(operation.total, 'job')}"
+    past = "drained" if operation.request.verb == "drain" else "changed"
+    counts = f"{past} {exact(operation.processed)} of {plural(operation.total, 'job')}"
     if operation.done != operation.processed:
         counts += f", skipped {exact(operation.skipped)}, errored {exact(operation.errored)}"
     text = f"#{operation.number} {operation.request.verb}: {operation.state}"

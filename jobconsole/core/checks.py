@@ -73,7 +73,11 @@ def check_sqlite(facts: Facts) -> list[Check]:
 
 def check_work(overview: Overview) -> list[Check]:
     """Return the findings about workers, types and queues."""
-    return [_workers(overview), _types(overview), _waiting(overview), _paused(overview)]
+    paused = [queue.name for queue in overview.queues if queue.paused]
+    closed = [queue.name for queue in overview.queues if queue.closed]
+    found = [_workers(overview), _types(overview), _waiting(overview)]
+    found.append(_held("paused queues", paused, "jobconsole queue resume NAME lets workers claim again"))
+    return [*found, _held("closed queues", closed, "jobconsole queue resume NAME lets producers enqueue again")]
 
 
 def check_operations(operations: Sequence[Operation], overview: Overview) -> Check:
@@ -379,11 +383,8 @@ def _waiting(overview: Overview) -> Check:
     return Check("waiting time", "warn", text, "start more workers, or see what the running jobs wait for")
 
 
-def _paused(overview: Overview) -> Check:
-    paused = [queue.name for queue in overview.queues if queue.paused]
-    if not paused:
-        return Check("paused queues", "ok", "none")
-    return Check("paused queues", "warn", _some(paused), "jobconsole queue resume NAME lets workers claim again")
+def _held(name: str, queues: Sequence[str], advice: str) -> Check:
+    return Check(name, "warn", _some(queues), advice) if queues else Check(name, "ok", "none")
 
 
 def _some(names: Sequence[str]) -> str:

@@ -314,11 +314,13 @@ def retry_sentence(operation: Operation, outcomes: Outcomes, now: datetime) -> s
     return f"{moment_of(operation.created_at, now)} by {user}: {came}{state}"
 
 
-_UNDOES = re.compile(r"takes #([0-9]{1,15}) back")
+_UNDOES = re.compile(r"(?:takes|undoes) #([0-9]{1,15})(?: back)?")
+_UNDOING = frozenset({"restore", "move", "resume", "mute", "resolve", "own", "note"})
+"""The verbs of operations that take others back."""
 
 
 def _undoes(line: OperationLine) -> int:
     """Return the number of the operation that this one takes back; 0 where it takes none back, or has failed to."""
     found = _UNDOES.fullmatch(line.operation.request.why)
-    brings_back = line.verb in {"restore", "move"} and line.operation.state not in {"failed", "cancelled"}
+    brings_back = line.verb in _UNDOING and line.operation.state not in {"failed", "cancelled"}
     return int(found[1]) if found and brings_back else 0

@@ -125,6 +125,10 @@ class QueueLine:
     # jobs completed a second lately, and depths by the minute, oldest first, as far as this console has seen them
     rate: float = 0.0
     history: tuple[float, ...] = ()
+    # it takes no new jobs
+    closed: bool = False
+    # open, paused, draining or closed
+    state: str = "open"
 
     @property
     def key(self) -> str:
@@ -160,6 +164,8 @@ def queue_line(info: QueueInfo) -> QueueLine:
         running=info.started,
         dead=info.dead,
         oldest=info.oldest,
+        closed=info.closed,
+        state=info.state,
     )
 
 

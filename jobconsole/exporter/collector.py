@@ -101,6 +101,7 @@ def _about_now(overview: Overview, queues: Sequence[str]) -> Iterator[Metric]:
     yield gauge("jobs_scheduled", lambda queue: queue.scheduled + queue.retrying)
     yield gauge("job_dlq_size", lambda queue: queue.dead)
     yield gauge("job_queue_paused", lambda queue: int(queue.paused))
+    yield gauge("job_queue_closed", lambda queue: int(queue.closed))
     depth: Counter[tuple[str, ...]] = Counter(_zeros(queues, BANDS))
     for queue in overview.queues:
         for priority, number in queue.depth.items():

@@ -45,6 +45,7 @@ TABLE: dict[str, MetricSpec] = {
     "jobs_worker_info": MetricSpec("gauge", ("release",), "Live workers by the release that they announced."),
     "job_handlers_stuck": MetricSpec("gauge", (), "Handlers that live workers gave up and that still run."),
     "job_queue_paused": MetricSpec("gauge", ("queue",), "1 when the queue is paused."),
+    "job_queue_closed": MetricSpec("gauge", ("queue",), "1 when the queue is closed: it takes no new jobs."),
     "jobconsole_up": MetricSpec("gauge", ("backend",), "1 when this scrape could read the back-end."),
     "jobconsole_scrape_duration_seconds": MetricSpec("gauge", ("backend",), "How long this scrape read the back-end."),
     "jobconsole_scrape_errors_total": MetricSpec("counter", ("backend",), "Failed reads since the exporter started."),

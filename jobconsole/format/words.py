@@ -125,6 +125,13 @@ class ImmediateWords:
 IMMEDIATE: Mapping[tuple[Kind, str], ImmediateWords] = {
     ("queue", "pause"): ImmediateWords("paused", "is paused"),
     ("queue", "resume"): ImmediateWords("resumed", "is running again"),
+    ("queue", "drain"): ImmediateWords(
+        "closed",
+        "is closed",
+        "Drain a queue",
+        "It takes no new jobs: producers are refused. What is in it runs until it is empty.",
+        "Close",
+    ),
     ("schedule", "pause"): ImmediateWords("paused", "is paused"),
     ("schedule", "resume"): ImmediateWords("resumed", "is ticking again"),
     ("schedule", "remove"): ImmediateWords("removed", "is removed"),
@@ -195,7 +202,8 @@ def outcome_phrase(operation: Operation) -> str:
     if not one.total or one.state == "preparing":
         return ""
     if outcomes is None or not (outcomes.ended or outcomes.retrying):
-        past = WORDS[one.request.verb].past if one.request.verb in WORDS else "changed"
+        verb = one.request.verb
+        past = "drained" if verb == "drain" else WORDS[verb].past if verb in WORDS else "changed"
         return f"{exact(one.processed)} of {exact(one.total)} {past}"
     known, running, words = outcomes.ended, outcomes.unfinished - outcomes.retrying, []
     if outcomes.completed or known > outcomes.dead:

@@ -16,7 +16,7 @@ from jobconsole.format import humanize
 from jobconsole.format.cuts import cut_apart
 from jobconsole.format.glyphs import Glyphs, spark
 from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Spans, fit, labelled
-from jobconsole.present.facts import Fact, queue_state
+from jobconsole.present.facts import Fact
 from jobconsole.present.signature import owner_spans, since_mark, since_spans, state_spans
 from queue_core.model.report import SignatureInfo, WorkerInfo
 from queue_core.model.states import Status
@@ -278,8 +278,8 @@ RUNNING_JOBS: tuple[Column[RunningJob], ...] = (
 
 
 def _queue_name(queue: QueueLine, context: RenderContext) -> Spans:
-    if queue.paused:
-        return ((f"{context.glyphs.pause} {queue.label}", "warn"), (f" {queue_state(queue.paused)}", "warn"))
+    if queue.state != "open":
+        return ((f"{context.glyphs.pause} {queue.label}", "warn"), (f" {queue.state}", "warn"))
     return ((queue.label, "strong"),)
 
 

@@ -127,7 +127,7 @@ def of_queue(info: QueueInfo, now: datetime) -> Facts:
     """Return the state of a queue with its depth by band; `now`: by the store's clock."""
     return (
         Fact("queue", info.name, "strong"),
-        Fact("state", queue_state(info.paused), "warn" if info.paused else "text"),
+        Fact("state", info.state, "text" if info.state == "open" else "warn"),
         *(Fact(name, exact(number)) for name, number in bands(info).items()),
         Fact("scheduled", exact(info.scheduled)),
         Fact("retrying", exact(info.retrying)),
@@ -159,11 +159,6 @@ def of_health(health: Health) -> Facts:
         Fact("degraded", health.degraded_since, "warn"),
         Fact("reason", health.reason, "warn" if health.healthy else "bad"),
     )
-
-
-def queue_state(paused: bool) -> str:
-    """Return paused or open."""
-    return "paused" if paused else "open"
 
 
 def of_worker(info: WorkerInfo) -> Facts:

@@ -35,6 +35,7 @@ PROMISED = {
     "jobs_worker_info": ("gauge", {"release"}),
     "job_handlers_stuck": ("gauge", set()),
     "job_queue_paused": ("gauge", {"queue"}),
+    "job_queue_closed": ("gauge", {"queue"}),
     "jobconsole_up": ("gauge", {"backend"}),
     "jobconsole_scrape_duration_seconds": ("gauge", {"backend"}),
     "jobconsole_scrape_errors_total": ("counter", {"backend"}),
@@ -93,6 +94,8 @@ class TestValues:
         assert found.total("queue_processing", queue="work") == 1
         assert found.by("queue", "job_dlq_size") == {"work": 1, "mail": 1}
         assert found.by("queue", "job_queue_paused") == {"work": 0, "mail": 1}
+        await world.operations.set_closed("work", True)
+        assert (await samples(world)).by("queue", "job_queue_closed") == {"work": 1, "mail": 0}
         oldest = found.by("queue", "job_queue_oldest_enqueued_timestamp_seconds")
         assert set(oldest) == {"work"}
         assert oldest["work"] <= await world.now()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from random import Random
 
-from queue_core import JobQueue
+from queue_core import JobQueue, QueueClosed
 from queue_core.model.filters import Filter, Term
 from queue_core.model.operation import MemberVerb
 from tests.conformance.making import failure, held
@@ -29,9 +29,10 @@ class Bustle:
         self._kinds = (self._arrive, self._arrive, self._work, self._work, self._plan, self._operate, self._beat)
 
     async def step(self) -> None:
-        """Change something."""
+        """Change something; the console may have closed a queue."""
         self.steps += 1
-        await self._chance.choice(self._kinds)()
+        with suppress(QueueClosed):
+            await self._chance.choice(self._kinds)()
 
     async def _arrive(self) -> None:
         delay = 3600.0 if self._chance.random() < 0.2 else 0.0

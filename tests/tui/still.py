@@ -80,7 +80,8 @@ SIGNATURES = (
 
 def queue(name: str, *depth: int, paused: bool = False, oldest: float | None = None) -> QueueLine:
     """Return a fixed queue: high, normal, low, scheduled, retrying, running, dead."""
-    return QueueLine(name, name, paused, *depth, ago(oldest) if oldest is not None else None)  # type: ignore[arg-type]
+    state = "paused" if paused else "open"
+    return QueueLine(name, name, paused, *depth, ago(oldest) if oldest is not None else None, state=state)  # type: ignore[arg-type]
 
 
 def worker(number: int, busy: int, lost: bool = False, quiet: bool = False) -> WorkerInfo:

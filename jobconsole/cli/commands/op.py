@@ -117,6 +117,8 @@ def _check_undoable(operation: Operation) -> None:
     request = operation.request
     if request.verb == "move" and request.options.priority is not None:
         raise CommandError(f"operation #{operation.number} gave jobs another priority, which cannot be undone")
+    if request.verb == "drain":
+        return
     if request.verb not in {"delete", "move", "mute", "resolve", "own", "note"}:
         raise CommandError(
             f"operation #{operation.number} is a {request.verb}, which cannot be undone; a delete and a move can"
@@ -163,7 +165,8 @@ async def _run_to_end(jobs: JobQueue, output: Output, number: int, submitted: li
         output.json({"undone": number, "operations": [operation_body(operation) for operation in done]})
         return code
     for operation in done:
-        output.line(outcome(operation))
+        opened = f"#{operation.number} undoes #{number}: {safe(operation.request.label, 200)} takes new jobs again"
+        output.line(opened if operation.request.verb == "resume" else outcome(operation))
     if not done:
         output.line(f"nothing to undo: operation #{number} changed no job")
     return code
@@ -287,7 +290,7 @@ def add_arguments(parser: Parser) -> None:
     undo = add(
         "undo",
         run_undo,
-        "take a delete, a move, or what was set of a signature back",
+        "take a delete, a move, a drain, or what was set of a signature back",
     )
     _add_number(undo)
     add_change(undo, why=False)

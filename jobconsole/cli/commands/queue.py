@@ -1,24 +1,28 @@
-"""`jobconsole queue`: list, pause and resume queues."""
+"""`jobconsole queue`: list, pause, resume and drain queues."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from jobconsole.cli.failures import DONE, Missing
+from jobconsole.cli.failures import DONE, FAILED, Missing, note, progress, warn
 from jobconsole.cli.immediate import switch_each
 from jobconsole.cli.output import Output, TextColumn
+from jobconsole.cli.pace import queue
 from jobconsole.cli.root import Parser, add_change, add_verbs
 from jobconsole.cli.selection import check_queue
 from jobconsole.cli.session import connected
-from jobconsole.cli.tables import QUEUES, queue_body, show_table
+from jobconsole.cli.tables import QUEUES, operation_body, outcome, queue_body, show_table, state_of_progress
+from jobconsole.format.humanize import plural
 from jobconsole.present.facts import moment, of_queue
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
-    from queue_core.model.report import Overview, TypeInfo
+    from queue_core.model.operation import Operation
+    from queue_core.model.report import Overview, QueueInfo, TypeInfo
     from queue_core.queue import JobQueue
 
 
@@ -29,9 +33,14 @@ def add_queue_arguments(parser: Parser) -> None:
     pause = add("pause", run_pause, "let no worker claim from queues")
     pause.add_argument("names", nargs="+", metavar="QUEUE")
     add_change(pause)
-    resume = add("resume", run_resume, "let workers claim from queues again")
+    resume = add("resume", run_resume, "let workers claim from queues again, and open closed ones")
     resume.add_argument("names", nargs="+", metavar="QUEUE")
     add_change(resume)
+    drain = add("drain", run_drain, "close a queue to new jobs, and follow it until it is empty")
+    drain.add_argument("name", metavar="QUEUE")
+    drain.add_argument("--move-to", type=queue, metavar="Q", help="move what waits to this queue")
+    drain.add_argument("--detach", action="store_true", help="print the operation's number, and do not follow it")
+    add_change(drain)
 
 
 def run_queue_list(options: argparse.Namespace, output: Output) -> int:
@@ -41,10 +50,10 @@ def run_queue_list(options: argparse.Namespace, output: Output) -> int:
         overview = await jobs.inspector.overview()
         if output.as_json:
             orphans = overview.orphaned_types
-            queues = [queue_body(queue) for queue in overview.queues]
+            queues = [queue_body(one) for one in overview.queues]
             output.json({"now": overview.now, "queues": queues, "types_without_worker": orphans})
         else:
-            show_table(output, QUEUES, (of_queue(queue, overview.now) for queue in overview.queues))
+            show_table(output, QUEUES, (of_queue(one, overview.now) for one in overview.queues))
         return DONE
 
     return connected(options, output, run)
@@ -66,6 +75,62 @@ def run_resume(options: argparse.Namespace, output: Output) -> int:
         return await _each(jobs, options, output, jobs.operations.resume_queue)
 
     return connected(options, output, run, "" if options.dry_run else "queue resume")
+
+
+def run_drain(options: argparse.Namespace, output: Output) -> int:
+    """Drain a queue."""
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        await check_queue(jobs, options.name)
+        overview = await jobs.inspector.overview()
+        (line,) = [one for one in overview.queues if one.name == options.name]
+        if options.dry_run:
+            return _report_dry_drain(output, options, line)
+        left = line.running if options.move_to else line.running + line.pending
+        if left and not any(options.name in one.queues and not one.lost for one in overview.workers):
+            warn(f"no live worker takes jobs from '{options.name}': {plural(left, 'job')} stay in it until one does")
+        operation = await jobs.operations.drain_queue(options.name, options.move_to, why=options.why)
+        if not options.detach:
+            operation = await _drained(jobs, options.name, operation)
+        if output.as_json:
+            output.json({"operation": operation_body(operation)})
+        else:
+            output.line(str(operation.number) if options.detach else outcome(operation))
+        return DONE if options.detach or operation.state == "done" else FAILED
+
+    return connected(options, output, run, "" if options.dry_run else "queue drain")
+
+
+async def _drained(jobs: JobQueue, name: str, operation: Operation) -> Operation:
+    """Follow a drain to its end, and carry its move out here; the queue stays closed when this is interrupted."""
+    number = operation.number
+
+    def show(operation: Operation) -> None:
+        if operation.number == number:
+            progress(state_of_progress(operation))
+
+    try:
+        moves = [one.number for one in await jobs.operations.list_operations(unfinished=True) if _moves(one, number)]
+        return (await asyncio.gather(*(jobs.operations.run(one, show) for one in (number, *moves))))[0]
+    except asyncio.CancelledError:
+        note(f"'{name}' stays closed, and workers go on; 'jobconsole op undo {number}' opens it")
+        raise
+    finally:
+        progress("")
+
+
+def _moves(operation: Operation, drain: int) -> bool:
+    return operation.request.verb == "move" and f"{operation.request.why}:".startswith(f"drains #{drain}:")
+
+
+def _report_dry_drain(output: Output, options: argparse.Namespace, line: QueueInfo) -> int:
+    left, to = line.pending + line.running, options.move_to
+    if output.as_json:
+        output.json({"dry_run": True, "verb": "drain", "matched": left, "names": [options.name], "move_to": to})
+        return DONE
+    moved = f", {plural(line.pending, 'job')} would move to {safe(to, 200)}" if to else ""
+    output.line(f"would drain {safe(options.name, 200)}: {plural(left, 'job')} to go{moved}")
+    return DONE
 
 
 async def _each(

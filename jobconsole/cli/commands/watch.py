@@ -194,7 +194,7 @@ def _tables(output: Output, snapshot: Snapshot) -> None:
     output.line()
     output.table(_QUEUES, [
         (
-            queue.label, "paused" if queue.paused else "open", exact(queue.queued),
+            queue.label, queue.state, exact(queue.queued),
             exact(queue.scheduled + queue.retrying), exact(queue.running), exact(queue.dead),
             humanize.age(humanize.seconds_between(queue.oldest, now)),
         )

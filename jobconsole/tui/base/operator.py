@@ -14,6 +14,7 @@ from jobconsole.actions.edit import Draft, Edited, submit_edit
 from jobconsole.actions.plan import REPORTED_IDS, REVERSIBLE, Plan, Report, Target, Verb
 from jobconsole.actions.verbs import ImmediateActions, ScheduleVerb, Steer, Switched
 from jobconsole.core.connection import Connection
+from jobconsole.core.rows import NAME
 from jobconsole.tui.base.messages import Finished, PlanReady, Progressed
 from jobconsole.tui.base.undo import Change, Kind, PausedChange, Remembered, SubmittedChange
 from queue_core.client.operations import this_author
@@ -21,6 +22,7 @@ from queue_core.errors import OperationNotFound, QueueCoreError, ReadOnly, Store
 from queue_core.model.job import Job
 from queue_core.model.operation import Operation, WorkerOrder
 from queue_core.model.report import JobStack
+from queue_core.model.text import safe
 
 POLL_SECONDS = 1.0
 """Seconds at most between two looks for operations to carry out, and at this console's own ones."""
@@ -189,8 +191,7 @@ class Operator:
         Raises:
             ReadOnly, OperationNotFound, StoreUnavailable: nothing was changed.
         """
-        if self.read_only:
-            raise ReadOnly("op undo")
+        self._check("op undo")
         self._undo.drop_operation(number)
         return await self._take_back(SubmittedChange(verb, label, number))
 
@@ -200,23 +201,40 @@ class Operator:
         Raises:
             ReadOnly, OperationNotFound, StoreUnavailable: nothing was changed.
         """
-        if self.read_only:
-            raise ReadOnly(f"op {verb}")
+        self._check(f"op {verb}")
         sentence = await self._immediate.steer(number, verb)
         self._kick.set()
         return sentence
 
+    def _check(self, verb: str) -> None:
+        if self.read_only:
+            raise ReadOnly(verb)
+
     # -- what is done at once
 
-    async def toggle_pause(self, queue: str, paused: bool) -> str:
-        """Pause a queue that is not `paused`, resume one that is; returns a sentence.
+    async def toggle_pause(self, queue: str, paused: bool, closed: bool = False) -> str:
+        """Pause a queue that is not `paused`, resume one that is, open one that is `closed`; returns a sentence.
 
         Raises:
             QueueNotFound, StoreUnavailable: nothing was changed.
         """
-        if self.read_only:
-            raise ReadOnly("pause")
+        self._check("pause")
+        if closed:
+            await self._switch("queue", queue, False)
+            return f"{safe(queue, NAME)} takes new jobs again"
         return self._undoable_words(await self._switch_remembered("queue", queue, not paused))
+
+    async def drain(self, queue: str, move_to: str | None, why: str) -> str:
+        """Close a queue and drain it; returns a sentence.
+
+        Raises:
+            ReadOnly, QueueNotFound, InvalidArgument, StoreUnavailable: it was not closed by this.
+        """
+        self._check("queue drain")
+        words, number = await self._immediate.drain(queue, move_to, why)
+        self._undo.add_written("drain", f"queue {queue}", number)
+        self._kick.set()
+        return words
 
     async def edit(self, job: Job, draft: Draft, why: str) -> Edited:
         """Enqueue a new job from an edited one.
@@ -225,10 +243,8 @@ class Operator:
             ReadOnly, InvalidJob, QueueFull: nothing was enqueued.
             StoreUnavailable: nothing was enqueued, or it is not known whether it was.
         """
-        if self.read_only:
-            raise ReadOnly("edit")
-        connection = self._connection
-        return await submit_edit(connection.jobs, job, draft, this_author(), why, connection.operations)
+        self._check("edit")
+        return await submit_edit(self._connection.jobs, job, draft, this_author(), why, self._connection.operations)
 
     async def cautions(self, target: Target, plan: Plan) -> list[str]:
         """Return what to know before this plan is carried out, a sentence each.
@@ -244,8 +260,7 @@ class Operator:
         Raises:
             ReadOnly, StoreUnavailable: nothing was asked.
         """
-        if self.read_only:
-            raise ReadOnly("job stack")
+        self._check("job stack")
         return await self._connection.operations.ask_stack(job_id)
 
     async def order(self, worker: str, label: str, order: WorkerOrder) -> str:
@@ -254,8 +269,7 @@ class Operator:
         Raises:
             ReadOnly, StoreUnavailable: nothing was changed.
         """
-        if self.read_only:
-            raise ReadOnly(order)
+        self._check(order)
         return await self._immediate.order(worker, label, order)
 
     async def own(self, signatures: Sequence[str], off: bool) -> str:
@@ -264,8 +278,7 @@ class Operator:
         Raises:
             ReadOnly, SignatureNotFound, StoreUnavailable: not all of them were changed.
         """
-        if self.read_only:
-            raise ReadOnly("dlq own")
+        self._check("dlq own")
         for signature in signatures:
             await self._connection.jobs.signatures.own(signature, off=off)
         what = "this signature" if len(signatures) == 1 else f"{len(signatures)} signatures"
@@ -279,8 +292,7 @@ class Operator:
             QueueFull, InvalidJob: its job was not enqueued.
             ConfigurationError: this machine does not know its time zone.
         """
-        if self.read_only:
-            raise ReadOnly(f"schedule {verb}")
+        self._check(f"schedule {verb}")
         if verb == "trigger":
             return await self._immediate.trigger(name)
         return self._undoable_words(await self._switch_remembered("schedule", name, verb == "pause"))
@@ -342,8 +354,7 @@ class Operator:
     async def _settled(self, report: Report, operation: Operation) -> None:
         """Report that an operation has ended or was stopped, with the jobs that it has changed."""
         number = operation.number
-        changed = await self._connection.operations.changed_ids(number, REPORTED_IDS)
-        report = replace(report, changed=tuple(changed))
+        report = replace(report, changed=tuple(await self._connection.operations.changed_ids(number, REPORTED_IDS)))
         self._own[number], self._reported[number] = report, operation.state
         if operation.ended:
             self._forget(number, keep=report.plan.verb in REVERSIBLE and operation.processed > 0)
@@ -359,6 +370,11 @@ class Operator:
     async def _take_back(self, last: SubmittedChange) -> str:
         """Cancel an operation that has not ended; bring back what it did, where that is possible."""
         every = self._connection.operations
+        if last.verb == "drain":
+            moved = [one for one in await every.undo(last.number, this_author()) if one.request.verb == "move"]
+            for operation in moved:
+                self._follow(Report(Plan("move", last.label, ())), operation)
+            return f"{safe(last.label, NAME)} takes new jobs again"
         text, ended = f"{last.words} has ended, and cannot be undone", (await every.get(last.number)).ended
         if not ended:
             await self._immediate.steer(last.number, "cancel", UNDONE)

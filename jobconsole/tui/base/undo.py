@@ -76,6 +76,12 @@ class Remembered:
         """Remember a change, before it is asked for."""
         self._changes.append(change)
 
+    def add_written(self, verb: str, label: str, number: int) -> None:
+        """Remember an operation that the store has."""
+        change = SubmittedChange(verb, label, number)
+        change.settled.set()
+        self.add(change)
+
     def drop(self, change: Change) -> None:
         """Forget a change: it failed, or it was taken back."""
         with suppress(ValueError):

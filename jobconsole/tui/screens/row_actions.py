@@ -9,7 +9,7 @@ from jobconsole.actions.edit import refusal
 from jobconsole.actions.plan import REVERSIBLE, Target
 from jobconsole.actions.verbs import Steer
 from jobconsole.core.progress import OperationLine
-from jobconsole.core.rows import NAME
+from jobconsole.core.rows import NAME, QueueLine
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import IMMEDIATE
 from jobconsole.present.job import STACK
@@ -30,6 +30,7 @@ from queue_core.model.text import safe
 
 if TYPE_CHECKING:
     from jobconsole.actions.edit import Edited
+    from jobconsole.tui.sheets.drain import Drain
 
 
 class WorkerActions(RowActions):
@@ -168,22 +169,42 @@ class JobActions(RowActions):
 
 
 class QueueActions(RowActions):
-    """Pause the queue under the cursor, or resume it."""
+    """Pause the queue under the cursor, or resume it; drain it."""
 
     def missing(self) -> frozenset[str]:
-        """There is no pausing where no queue is under the cursor."""
-        return frozenset() if isinstance(self.view.pane, QueueTable) else frozenset({"pause"})
+        """There is neither pausing nor draining where no queue is under the cursor."""
+        return frozenset() if isinstance(self.view.pane, QueueTable) else frozenset({"pause", "drain"})
+
+    def do_drain(self) -> None:
+        """Drain the queue, after a look."""
+        from jobconsole.tui.sheets.drain import DrainSheet
+
+        pane = self.view.pane
+        if isinstance(pane, QueueTable) and pane.selection.row is not None:
+            self.view.app.push_screen(DrainSheet(pane.selection.row), self._decided)
+
+    def _decided(self, drain: Drain | None) -> None:
+        if drain is not None:
+            spawn(self.view, "drain", self._drain, drain)
+
+    async def _drain(self, drain: Drain) -> None:
+        try:
+            self.notice.show(await self.console.operator.drain(*drain), "good")
+        except QueueCoreError as error:
+            self.notice.show(str(error), "bad")
+        self.console.refresher.resync()
 
     def do_pause(self) -> None:
         """Pause the queue, or resume it."""
         pane = self.view.pane
         if isinstance(pane, QueueTable) and pane.selection.row is not None:
             queue = pane.selection.row
-            spawn(self.view, "pause", self._pause, queue.name, queue.paused)
+            spawn(self.view, "pause", self._pause, queue)
 
-    async def _pause(self, queue: str, paused: bool) -> None:
+    async def _pause(self, queue: QueueLine) -> None:
         try:
-            self.notice.show(await self.console.operator.toggle_pause(queue, paused), "good")
+            words = await self.console.operator.toggle_pause(queue.name, queue.paused, queue.closed)
+            self.notice.show(words, "good")
         except QueueCoreError as error:
             self.notice.show(str(error), "bad")
         self.console.refresher.resync()
@@ -250,6 +271,7 @@ class OperationActions(RowActions):
         elif line is not None:
             one = line.operation
             left = f"{one.done:,} of {plural(one.total, 'job')} are done. "
+            left += "The queue stays closed; u opens it. " if line.verb == "drain" else ""
             self.view.app.push_screen(
                 Offer(
                     IMMEDIATE["operation", "cancel"],
@@ -270,7 +292,7 @@ class OperationActions(RowActions):
             return self.view.query_one(OperationTable).nothing()
         if line.undone_by:
             return f"#{line.number} was undone by #{line.undone_by} already"
-        if line.operation.ended and line.verb not in REVERSIBLE:
+        if line.operation.ended and line.verb not in REVERSIBLE and line.verb != "drain":
             return f"nothing to undo: #{line.number} is a {line.verb} that has ended; a delete and a move can be undone"
         return ""
 

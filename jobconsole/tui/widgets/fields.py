@@ -247,8 +247,16 @@ NAME = 36
 class QueueField(Field):
     """What was typed narrows the list; what is chosen from it does not."""
 
-    def __init__(self, *, id: str) -> None:
-        super().__init__("queue", "Up and Down choose a queue; a new name can be written", id=id)
+    def __init__(
+        self,
+        *,
+        id: str,
+        label: str = "queue",
+        hint: str = "Up and Down choose a queue; a new name can be written",
+        empty: str = "as it was",
+    ) -> None:
+        super().__init__(label, hint, id=id)
+        self._empty = empty
         self._sought = ""
 
     @property
@@ -273,7 +281,7 @@ class QueueField(Field):
         """The name; that nothing changes where there is none."""
         if self.typed or self.has_focus:
             return ((f" {self.typed}{'_' if self.has_focus else ''}", "strong"),)
-        return ((" as it was", "faint"),)
+        return ((f" {self._empty}", "faint"),)
 
 
 class QueueChoice(LineWidget):
@@ -284,7 +292,7 @@ class QueueChoice(LineWidget):
         self._field = field
 
     def lines(self, width: int, height: int) -> list[Line]:
-        """Name, depth, whether it is paused."""
+        """Name, depth, whether it is paused or closed."""
         found, chosen = self._field.offered, self._field.typed
         at = next((number for number, queue in enumerate(found) if queue.name == chosen), 0)
         first = max(0, min(at - height // 2, len(found) - height))
@@ -293,5 +301,5 @@ class QueueChoice(LineWidget):
     def _line(self, queue: QueueLine, here: bool) -> Line:
         mark = self.console.glyphs.cursor if here else " "
         name: Spans = fit(((queue.label, "strong" if here else "text"),), NAME)
-        state = ("  paused", "warn") if queue.paused else ("", "muted")
+        state = (f"  {queue.state}", "warn") if queue.state != "open" else ("", "muted")
         return ((f"{' ' * (LABEL - 1)}{mark} ", "accent"), *name, (f"{short(queue.queued):>6} queued", "muted"), state)

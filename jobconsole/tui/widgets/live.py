@@ -89,7 +89,12 @@ class QueueTable(Table[QueueLine]):
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this row."""
-        return "" if action != "pause" or self.selection.row else self.nothing()
+        if action not in {"pause", "drain"}:
+            return ""
+        row = self.selection.row
+        if row is None:
+            return self.nothing()
+        return f"{row.label} is closed already: P opens it" if action == "drain" and row.closed else ""
 
     def do_open(self) -> None:
         """Go to the jobs of the queue."""

@@ -1,0 +1,61 @@
+"""`O` closes a queue and drains it, after a look; P and u open it."""
+
+from __future__ import annotations
+
+from queue_core import JobQueue
+from tests.conformance.working import until
+from tests.tui.conftest import Sit
+from tests.tui.test_triage import SIZES
+from tests.tui.test_undo_switches import Buried, at_queue
+
+
+async def closed(jobs: JobQueue, name: str) -> bool:
+    return next(one.closed for one in (await jobs.inspector.overview()).queues if one.name == name)
+
+
+@SIZES
+async def test_it_is_closed_and_opened(sit: Sit, jobs: JobQueue, buried: Buried, size: tuple[int, int]) -> None:
+    await jobs.enqueue("sync", queue="crm")
+    async with sit(size) as seat:
+        await at_queue(seat, "crm")
+        await seat.press("O")
+        await seat.until("Drain a queue")
+        await seat.until("It takes no new jobs: producers are refused.")
+        await seat.press("escape", "O")
+        await seat.until("Drain a queue")
+        assert not await closed(jobs, "crm")
+        await seat.press("enter")
+        await seat.until("crm is closed: #1 drains 2 jobs; P or u opens it")
+        await seat.until("crm draining")
+        assert await closed(jobs, "crm")
+        await seat.press("O")
+        await seat.until("crm is closed already: P opens it")
+        await seat.press("P")
+        await seat.until("crm takes new jobs again")
+        assert not await closed(jobs, "crm")
+
+
+async def test_undo_opens_it_and_brings_back_what_was_moved(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
+    handle = await jobs.enqueue("sync", queue="crm")
+    async with sit() as seat:
+        await at_queue(seat, "crm")
+        await seat.press("O")
+        await seat.until("Drain a queue")
+        await seat.press("shift+tab", "shift+tab", *"slow")
+        await seat.until("there is no queue 'slow' yet: the first moved job makes it")
+        await seat.press("ctrl+y")
+        await seat.until("copied as a command")
+        await seat.press("tab", "tab", "enter")
+        await seat.until("crm is closed: #1 drains 2 jobs")
+        await seat.until("crm closed")
+        assert (await jobs.get(handle.id)).queue == "slow"
+        await seat.press("4")
+        await seat.until("drain")
+        await seat.press("j", "u")
+        await seat.until("undone by #")
+        assert not await closed(jobs, "crm")
+
+        async def back() -> bool:
+            return (await jobs.get(handle.id)).queue == "crm"
+
+        await until(back)
