@@ -189,6 +189,11 @@ class Folder(NamedTuple):
         return self.root / "pictures"
 
     @property
+    def receipts(self) -> Path:
+        """What jobs write for orders; names repeat."""
+        return self.root / "receipts"
+
+    @property
     def logs(self) -> Path:
         """What the processes print."""
         return self.root / "logs"
@@ -219,7 +224,7 @@ def here() -> Folder:
 def prepare(root: Path) -> Folder:
     """Make the folder, with a document and (where Pillow is installed) a picture that are cut off in the middle."""
     folder = Folder(root)
-    for path in (folder.root, folder.ledger, folder.inbox, folder.good, folder.pictures, folder.logs):
+    for path in (folder.root, folder.ledger, folder.inbox, folder.good, folder.pictures, folder.receipts, folder.logs):
         path.mkdir(mode=0o700, exist_ok=True)
     whole = json.dumps(sysconfig.get_config_vars(), indent=1, default=str).encode()
     _cut(folder.good / folder.document.name, folder.document, whole)

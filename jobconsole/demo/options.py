@@ -7,7 +7,10 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from jobconsole.demo.releases import Deployment
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class DemoOptions:
     rate: float | None = None
     # jobs after which the producer stops; None: no limit
     jobs: int | None = None
+    # releases of the workers after the first one; None: those of the story that the demo plays
+    deployments: tuple[Deployment, ...] | None = None
     # other servers than the embedded ones; only an empty database and an empty prefix are accepted
     postgres_url: str | None = None
     redis_url: str | None = None
@@ -63,6 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--rate", type=_rate, metavar="N", help="enqueue at most N jobs a second (default: as the workers keep up)")
     add("--jobs", type=_whole(1, 10_000_000), metavar="N", help="enqueue N jobs and no more")
+    add(
+        "--deployments",
+        type=_deployments,
+        metavar="LIST",
+        help="when releases of the workers are deployed at the latest (default r2=15s,r3=4m,r4=7m,r5=never), or none",
+    )
     add("--postgres-url", metavar="URL", help="use this PostgreSQL, whose database must be empty")
     add("--redis-url", metavar="URL", help="use this Redis, in which the prefix must be empty")
     add("--prefix", metavar="TEXT", help=f"prefix of all keys in Redis (default {default.prefix})")
@@ -86,6 +97,12 @@ def _duration(text: str, least: float) -> float:
     if seconds < least:
         raise argparse.ArgumentTypeError(f"'{text}' is too short: at least {least:g} s")
     return seconds
+
+
+def _deployments(text: str) -> tuple[Deployment, ...]:
+    from jobconsole.demo.releases import parse_deployments
+
+    return parse_deployments(text)
 
 
 def _rate(text: str) -> float:

@@ -10,12 +10,13 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from jobconsole.demo.ledger import LedgerWriter
 from jobconsole.demo.material import Folder, Material, find_material, here
+from jobconsole.demo.orders import orders
 from queue_core import JobQueue
 from queue_core.errors import QueueCoreError
 
@@ -81,6 +82,8 @@ BATCH = 100
 """The most jobs of one enqueue."""
 SMALL_QUOTA = 64 * 1024
 LARGE_QUOTA = 1 << 30
+RECEIPTS = 3
+"""Orders between two waves, twice a second."""
 Payload = dict[str, Any]
 
 
@@ -112,6 +115,7 @@ class LoadPlan:
         self._larger_folders = cycle(material.larger_folders)
         self._bad_modules = cycle(material.bad_modules)
         self._binaries = cycle(material.binaries)
+        self._orders = orders()
 
     def wave(self, size: int) -> list[Order]:
         """Return the orders of one wave: what fails first, then long work, then some `size` small jobs."""
@@ -123,6 +127,7 @@ class LoadPlan:
         return [
             self._order("thumbnail" if self._material.pictures else "parse_module", 1),
             self._order("count_words", 1),
+            Order("write_receipt", list(islice(self._orders, RECEIPTS))),
         ]
 
     def _small(self, size: int) -> Iterator[Order]:

@@ -27,8 +27,6 @@ from queue_core.model.report import Overview
 from queue_core.ports.inspector import Inspector
 
 PRODUCER_SECONDS = 10.0
-DRAIN_SECONDS = 20.0
-"""Seconds that the workers have to end what they run; what is left then counts as unfinished."""
 MOST_FAILURES = 50
 
 
@@ -37,8 +35,8 @@ async def sum_up(stage: Stage, jobs: JobQueue, voice: Voice, started: float) -> 
     await stage.fleet.end(stage.producer, PRODUCER_SECONDS)
     seconds = time.monotonic() - started
     voice.write("the producer has stopped; the workers end what they run")
-    if not await stage.fleet.end(stage.workers, DRAIN_SECONDS):
-        voice.write(f"the workers did not end within {DRAIN_SECONDS:g} s and were killed")
+    if not await stage.workers.end():
+        voice.write("the workers did not end in time and were killed")
     ledger = await asyncio.to_thread(read_ledger, stage.folder.ledger)
     findings = await compare(ledger, jobs.store, jobs.inspector, TAG)
     counts = await jobs.inspector.conservation()
@@ -255,22 +253,30 @@ class Run:
         """Show the run until it is over, and add it up."""
         async with JobQueue.from_settings(self._stage.settings) as jobs:
             try:
-                await self._show(jobs.inspector)
+                await self._show(jobs)
             except DemoError as problem:
                 self.problem = problem
             return await sum_up(self._stage, jobs, self._voice, self._started)
 
-    async def _show(self, inspector: Inspector) -> None:
-        pids = await self._open(inspector)
+    async def _show(self, jobs: JobQueue) -> None:
+        pids = await self._open(jobs.inspector)
         # The time that was asked for begins now: how long a machine takes to start is no property of the run.
         self._started = time.monotonic()
         seconds = self._options.seconds
         end = float("inf") if seconds is None else self._started + seconds
-        if self._options.headless or self._options.json or not has_terminal():
-            ticker = Ticker(self._stage, inspector, self._voice, self._started, pids)
-            await ticker.run(self._stopping, end)
-        else:
-            await show_console(self._stage, self._stopping, end, [*self._stage.addresses(), _named(pids)])
+        lines = self._options.headless or self._options.json or not has_terminal()
+        write = self._voice.write if lines else _unheard
+        releases = asyncio.create_task(self._stage.workers.follow(jobs, self._started, write))
+        try:
+            if lines:
+                ticker = Ticker(self._stage, jobs.inspector, self._voice, self._started, pids)
+                await ticker.run(self._stopping, end)
+            else:
+                await show_console(self._stage, self._stopping, end, self._stage.addresses())
+        finally:
+            releases.cancel()
+            with suppress(asyncio.CancelledError):
+                await releases
 
     async def _open(self, inspector: Inspector) -> list[int]:
         """Write all addresses, crash one worker, and return the pids of the others."""
@@ -286,6 +292,10 @@ class Run:
         pids = await await_workers(self._stage, inspector, processes, without=victim)
         self._voice.write(_named(pids))
         return pids
+
+
+def _unheard(line: str) -> None:
+    """Write nothing: the console has the terminal."""
 
 
 def _named(pids: Sequence[int]) -> str:

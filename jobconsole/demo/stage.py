@@ -14,6 +14,7 @@ from jobconsole.configuration import without_settings
 from jobconsole.demo.ledger import read_ledger
 from jobconsole.demo.material import FOLDER_VARIABLE, Folder, closed_port, prepare, repair_hints
 from jobconsole.demo.options import DemoOptions
+from jobconsole.demo.releases import STORY, WorkerService
 from jobconsole.embedded.fleet import Fleet, FleetProcess
 from jobconsole.embedded.places import DemoError, ServerPlaces, open_places
 from jobconsole.exporter.server import Exporter, ExporterOptions
@@ -35,8 +36,7 @@ class Stage:
     folder: Folder
     settings: JobsSettings
     fleet: Fleet
-    # the supervisor of the worker processes
-    workers: FleetProcess
+    workers: WorkerService
     producer: FleetProcess
     exporter: Exporter
     # what to run to repair a failing kind
@@ -69,9 +69,10 @@ def open_stage(options: DemoOptions) -> Iterator[Stage]:
         migrate(settings)
         port = closed_port()
         exporter = stack.enter_context(Exporter(settings, ExporterOptions(port=0)))
-        workers = fleet.start("workers", "jobconsole.demo.workers", _worker_arguments(options))
+        deployments = STORY if options.deployments is None else options.deployments
+        workers = WorkerService(fleet, _worker_arguments(options), deployments)
         producer = fleet.start("producer", "jobconsole.demo.producer", _producer_arguments(options, port))
-        hints = tuple(repair_hints(folder, port))
+        hints = (*repair_hints(folder, port), *workers.hints)
         yield Stage(places, folder, settings, fleet, workers, producer, exporter, hints)
 
 

@@ -33,6 +33,7 @@ from typing import Any, TypeVar, cast
 from jobconsole.demo import packer
 from jobconsole.demo.ledger import LedgerWriter
 from jobconsole.demo.material import draw, files_below, here
+from jobconsole.demo.orders import receipt
 from queue_core import JobContext, JobQueue, Priority, Retry
 from queue_core.errors import StaleLease
 
@@ -245,6 +246,25 @@ async def notify(ctx: JobContext, port: int, subject: str) -> dict[str, str]:
     if not answer.startswith("HTTP/"):
         raise ConnectionError(f"port {port} does not speak HTTP")
     return {"subject": subject, "answer": answer}
+
+
+@jobs.task(queue="orders", priority=Priority.HIGH, retry=Retry(max_retries=1, delay=1))
+@recorded
+def write_receipt(
+    ctx: JobContext,
+    number: str,
+    region: str,
+    currency: str,
+    language: str,
+    customer: dict[str, str],
+    address: dict[str, str],
+    lines: list[dict[str, Any]],
+) -> dict[str, str]:
+    """Write the receipt of an order, with the tax of its address as this release knows it."""
+    text, total = receipt(jobs.settings.release, number, currency, address, lines)
+    # One of a hundred names, so that the folder stays bounded.
+    (here().receipts / f"{number[-2:]}.txt").write_text(text, encoding="utf-8")
+    return {"receipt": number, "total": f"{total} {currency}"}
 
 
 if importlib.util.find_spec("PIL"):  # without the extra `demo` there is no Pillow, and no work on pictures

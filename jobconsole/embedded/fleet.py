@@ -63,6 +63,8 @@ class Fleet:
         self._folder = folder
         self._environment = dict(environment)
         self._children: list[FleetProcess] = []
+        # those that were asked to end
+        self._ending: set[FleetProcess] = set()
         self._warden = subprocess.Popen(
             [sys.executable, "-I", "-S", str(WARDEN), str(folder)],
             stdin=subprocess.PIPE,
@@ -72,14 +74,16 @@ class Fleet:
             start_new_session=True,
         )
 
-    def start(self, name: str, module: str, arguments: Sequence[str]) -> FleetProcess:
-        """Start a module of this package as a process."""
+    def start(
+        self, name: str, module: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> FleetProcess:
+        """Start a module of this package as a process; `environment` has further variables for it."""
         log = self._folder / "logs" / f"{name}.log"
         with log.open("ab") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
                 cwd=self._folder,
-                env=self._environment,
+                env={**self._environment, **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -97,16 +101,18 @@ class Fleet:
             DemoError: a process has ended by itself.
         """
         for child in self._children:
-            if child.ended is not None:
+            if child.ended is not None and child not in self._ending:
                 raise DemoError(f"The {child.name} process {_how(child.ended, child.last_words())}.")
 
     async def end(self, child: FleetProcess, seconds: float) -> bool:
         """Ask a process to end, kill its session after `seconds`, and answer whether it ended by itself."""
+        self._ending.add(child)
         child.ask_to_end()
         willing = await _until(lambda: child.ended is not None, seconds)
         child.kill()
         self._log(f"gone {child.pid}")
         self._children.remove(child)
+        self._ending.discard(child)
         return willing
 
     def close(self) -> None:

@@ -5,13 +5,17 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Callable
 
 import psycopg
 import pytest
 
 from queue_core import JobQueue
 from queue_core.model.filters import Filter, Term
+from queue_core.model.operation import Author, OperationRequest, Rollout
+from queue_core.model.report import SignatureInfo
 from queue_core.model.states import Status
+from queue_core.model.triage.signatures import SignatureState
 from tests.acceptance.demo_process import DemoProcess, assert_nothing_left, folder_of
 from tests.acceptance.terminal import in_a_terminal
 
@@ -67,6 +71,53 @@ async def test_a_repaired_kind_succeeds_and_what_was_done_to_the_rows_is_noticed
     assert summary["stale_writes"] == 1
     assert summary["enqueued"] == 120
     assert not summary["conserved"]
+
+
+@pytest.mark.timeout(240)
+async def test_the_path_from_a_broken_release_to_retried_receipts() -> None:
+    with DemoProcess("--lease", "2s", "--deployments", "r2=1s,r3=never,r4=never") as demo:
+        addresses = demo.addresses()
+        jobs = JobQueue(postgres=addresses["postgres"], redis=addresses["redis"], prefix="demo:")
+        demo.line("release r2 is deployed: it breaks write_receipt")
+        async with jobs:
+            group, state = await receipts(demo, jobs, lambda group, state: group.count >= 3)
+            assert (state.word, state.since, state.suspect) == ("new", "r2", True)
+            await jobs.signatures.own(group.signature, "ana")
+            where = Filter((Term("status", "=", Status.DEAD), Term("signature", "=", group.signature)))
+            request = OperationRequest(
+                "retry", "receipts", Author("ana", "vm"), rollout=Rollout(canary=1, stop_percent=20, when_release="r3")
+            )
+            retry = await jobs.operations.submit(request, await jobs.inspector.ids(where, 1000))
+            demo.line("release r3 is deployed: it mends write_receipt")
+            while (operation := await jobs.operations.get(retry.number)).state != "done":
+                assert operation.state in {"running", "paused", "preparing"}, operation
+                demo.line(r" *\d+ s ")
+            outcomes = await jobs.operations.outcomes(retry.number)
+            assert outcomes.dead == 0
+
+            # Some have died since the retry was written down: the signature is still there.
+            await jobs.signatures.resolve(group.signature, in_="r3")
+            demo.line("release r4 is deployed: it breaks write_receipt")
+            _, state = await receipts(demo, jobs, lambda _, state: state.word != "resolved")
+            assert (state.word, state.regressed_on, state.facts.owner) == ("regressed", "r4", "ana")
+        demo.send(signal.SIGTERM)
+        code, summary = demo.summary()
+
+    assert code == 0, demo.lines
+    assert summary["lost"] == 0
+
+
+async def receipts(
+    demo: DemoProcess, jobs: JobQueue, wanted: Callable[[SignatureInfo, SignatureState], bool]
+) -> tuple[SignatureInfo, SignatureState]:
+    """Wait until the signature of the receipts is as wanted, looking each second, as the demo does."""
+    where = Filter((Term("status", "=", Status.DEAD), Term("type", "=", "write_receipt")))
+    while True:
+        for group in await jobs.inspector.signatures(where, 900.0, 1, 1):
+            state = (await jobs.signatures.states([group]))[group.signature]
+            if wanted(group, state):
+                return group, state
+        demo.line(r" *\d+ s ")
 
 
 async def first_dead(demo: DemoProcess, jobs: JobQueue) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from jobconsole.demo.ledger import read_ledger
 from jobconsole.demo.material import FOLDER_VARIABLE, Folder, closed_port, find_material, prepare
-from jobconsole.demo.producer import LoadPlan
+from jobconsole.demo.producer import RECEIPTS, LoadPlan
 from queue_core import JobQueue, Worker
 
 
@@ -42,7 +42,7 @@ async def test_a_wave_works_and_fails_as_it_should(folder: Folder) -> None:
     plan = LoadPlan(find_material(folder.good / folder.document.name), folder, closed_port())
     worker = Worker(jobs, concurrency=8)
     async with jobs:
-        for order in plan.wave(60):
+        for order in (*plan.wave(60), *plan.trickle()):
             await jobs.enqueue_many(order.type, order.payloads)
         await drained(jobs, worker)
 
@@ -61,6 +61,7 @@ async def test_a_wave_works_and_fails_as_it_should(folder: Folder) -> None:
     assert counts.dead == 8
     assert tallies["archive_quickly", "timed_out"] == 1
     assert tallies["pack_folder", "completed"] == 1
+    assert tallies["write_receipt", "completed"] == RECEIPTS
     assert counts.completed > 60
 
     ledger = read_ledger(folder.ledger)
