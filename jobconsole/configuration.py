@@ -102,8 +102,8 @@ def variables_of(layers: Sequence[Layer]) -> dict[str, str]:
 
 def _leaves(path: tuple[str, ...], values: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
     for key, value in values.items():
-        # The names of queues are their owners': in capitals they cannot be parts of a variable's name.
-        if isinstance(value, dict) and key != "queues":
+        # These names are their owners': in capitals they cannot be parts of a variable's name.
+        if isinstance(value, dict) and key not in {"queues", "types", "signatures"}:
             yield from _leaves((*path, key), value)
         else:
             yield (*path, key), value

@@ -259,7 +259,8 @@ class JobQueue(Housed, JobVerbs):
         self.operations = Operations(
             backend.operations, Effects(backend.dispatcher, backend.bus), backend.store, backend.inspector
         )
-        self.signatures = Signatures(backend.inspector, backend.operations, self.operations)
+        rules = self.settings.triage
+        self.signatures = Signatures(backend.inspector, backend.operations, self.operations, rules)
 
     @classmethod
     def from_settings(cls, settings: JobsSettings | None = None) -> Self:
@@ -357,9 +358,10 @@ class JobQueue(Housed, JobVerbs):
         timeout: Duration | None = None,
         soft_timeout: Duration | None = None,
         process: bool = False,
+        runbook: str | None = None,
     ) -> TaskDecorator: ...
 
-    def task(
+    def task(  # noqa: PLR0913 - each is an option of a task
         self,
         function: Callable[..., Any] | None = None,
         /,
@@ -371,13 +373,14 @@ class JobQueue(Housed, JobVerbs):
         timeout: Duration | None = None,
         soft_timeout: Duration | None = None,
         process: bool = False,
+        runbook: str | None = None,
     ) -> Any:
         """Register a function, async or plain, as a task; plain ones run in threads.
 
         `timeout` is the attempt's time limit; 0 means none. After `soft_timeout` an async handler gets a
         SoftTimeLimitExceeded where it waits, and `ctx.stopping` is set. With `process` it runs in a child process:
         killing that fails its attempt and nothing else. A first parameter annotated `JobContext`, or named
-        `ctx`, gets the context.
+        `ctx`, gets the context. `runbook`, such as an address, is where to read what to do when its jobs die.
 
         Raises:
             ConfigurationError: the name is taken, the function cannot be called by parameter names, or a limit is none.
@@ -387,7 +390,7 @@ class JobQueue(Housed, JobVerbs):
         hard, soft = time_limits(timeout, soft_timeout, self.settings.defaults.timeout)
 
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
-            definition = define(function, name, policy, hard, options, process, soft)
+            definition = define(function, name, policy, hard, options, process, soft, runbook)
             self.tasks.add(definition)
             task: Task[Any, Any] = Task(self, definition, options)
             self.made.add(task)

@@ -17,6 +17,7 @@ from queue_core.model.filters import Filter, Term
 from queue_core.model.report import SeriesPoint, SignatureInfo, WorkerInfo
 from queue_core.model.states import Status
 from queue_core.model.text import safe
+from queue_core.model.triage.rules import NO_BOOK, RuleBook
 from queue_core.model.triage.signatures import SignatureState
 from queue_core.ports.inspector import Inspector
 
@@ -94,8 +95,10 @@ class Snapshot:
         return timedelta(seconds=min(self.needs.window, LONGEST_SPAN))
 
 
-async def read_snapshot(inspector: Inspector, needs: SnapshotNeeds) -> Snapshot:
+async def read_snapshot(inspector: Inspector, needs: SnapshotNeeds, book: RuleBook = NO_BOOK) -> Snapshot:
     """Read overview, signatures, the first page of running jobs and the newest throughput together.
+
+    `book`: the rules that give signatures an owner, a runbook and a link.
 
     Raises:
         StoreUnavailable: the store did not answer in time.
@@ -103,7 +106,7 @@ async def read_snapshot(inspector: Inspector, needs: SnapshotNeeds) -> Snapshot:
     began = time.monotonic()
     overview, (signatures, states), running, series = await asyncio.gather(
         inspector.overview(),
-        _signatures(inspector, needs),
+        _signatures(inspector, needs, book),
         inspector.jobs(RUNNING, needs.running, None, "oldest"),
         inspector.series(needs.minutes),
     )
@@ -127,10 +130,10 @@ async def read_snapshot(inspector: Inspector, needs: SnapshotNeeds) -> Snapshot:
 
 
 async def _signatures(
-    inspector: Inspector, needs: SnapshotNeeds
+    inspector: Inspector, needs: SnapshotNeeds, book: RuleBook
 ) -> tuple[list[SignatureInfo], Mapping[str, SignatureState]]:
     groups = await inspector.signatures(needs.where, needs.window, needs.slices, needs.signatures)
-    return groups, await states_of(inspector, groups, needs.window)
+    return groups, await states_of(inspector, groups, needs.window, book)
 
 
 def _totals(queues: tuple[QueueLine, ...], workers: tuple[WorkerInfo, ...], trashed: int) -> SnapshotTotals:

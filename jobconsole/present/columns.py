@@ -181,7 +181,7 @@ def signature_columns(
     if trend:
         bars = (Column("TREND", TREND, lambda info, context: trend_of(info, context.glyphs), need=4),)
     known: list[Column[SignatureInfo]] = []
-    if any(one.facts.owner for one in states.values()):
+    if any(one.owner for one in states.values()):
         known.append(Column("BY", 2, lambda info, context: owner_spans(states.get(info.signature)), need=2))
     if any(since_mark(state) != "-" for state in states.values()):
         known.append(Column("SINCE", 6, lambda info, context: since_spans(states.get(info.signature)), need=1))

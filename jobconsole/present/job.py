@@ -55,7 +55,7 @@ class GroupNotes:
     def facts(self) -> Facts:
         """What there is to show of it."""
         state = self.state
-        touched = state is not None and (state.word != "known" or state.since or state.facts.changes)
+        touched = state is not None and (state.word != "known" or state.since or state.facts.changes or state.rule)
         known = of_state(state) if state is not None and touched else ()
         return (*known, Fact("retried", self.retried, "warn"), Fact("repair", self.hint, "accent"))
 

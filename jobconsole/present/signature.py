@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jobconsole.format.humanize import age, exact
 from jobconsole.present.facts import Fact, Facts
 from queue_core.model.text import safe
-from queue_core.model.triage.signatures import NEXT, NOW, SignatureState
+from queue_core.model.triage.signatures import NEXT, NOW, Ruled, SignatureRule, SignatureState
 
 if TYPE_CHECKING:
     from jobconsole.format.spans import RenderContext, Spans
@@ -45,7 +45,7 @@ def state_spans(state: SignatureState | None, context: RenderContext) -> Spans:
 
 def owner_spans(state: SignatureState | None) -> Spans:
     """Return the initials of an owner."""
-    return ((safe(initials(state.facts.owner), 2) if state else "-", "accent"),)
+    return ((safe(initials(state.owner), 2) if state else "-", "accent"),)
 
 
 def since_spans(state: SignatureState | None) -> Spans:
@@ -97,10 +97,29 @@ def of_state(state: SignatureState) -> Facts:
     return (
         Fact("state", state_sentence(state), "bad" if state.needs_attention else "text"),
         Fact("since", since_sentence(state), "warn" if state.suspect else "text"),
-        Fact("owner", facts.owner, "accent"),
+        Fact("owner", facts.owner or _ruled(state.rule.owner), "accent"),
         Fact("note", f"{facts.note_by}: {facts.note}" if facts.note else ""),
-        Fact("link", facts.link),
+        Fact("link", facts.link or _ruled(state.rule.link)),
+        Fact("runbook", _ruled(state.rule.runbook), "accent"),
     )
+
+
+def _ruled(given: Ruled | None) -> str:
+    return f"{given.value} ({given.by})" if given else ""
+
+
+def rule_sentence(rule: SignatureRule) -> str:
+    """Return what the rules give a signature: "type sync_crm: team crm, runbook run.acme.dev/crm"; "" for nothing."""
+    words: dict[str, list[str]] = {}
+    for name, given in (("", rule.owner), ("runbook ", rule.runbook), ("link ", rule.link)):
+        if given is not None:
+            words.setdefault(given.by, []).append(f"{name}{given.value}")
+    return safe("; ".join(f"{by}: {', '.join(parts)}" for by, parts in words.items()), 400)
+
+
+def _rule_body(rule: SignatureRule) -> dict[str, Any] | None:
+    given = {"owner": rule.owner, "runbook": rule.runbook, "link": rule.link}
+    return {name: one and {"value": one.value, "by": one.by} for name, one in given.items()} if rule else None
 
 
 def state_body(state: SignatureState) -> dict[str, Any]:
@@ -108,10 +127,12 @@ def state_body(state: SignatureState) -> dict[str, Any]:
     facts = state.facts
     return {
         "state": state.word,
-        "owner": facts.owner or None,
+        "owner": state.owner or None,
         "note": facts.note or None,
         "note_by": facts.note_by or None,
-        "link": facts.link or None,
+        "link": state.link or None,
+        "runbook": state.runbook or None,
+        "rule": _rule_body(state.rule),
         "set_by": facts.by or None,
         "set_at": _time(facts.at or None),
         "muted_until": _time(facts.until) if state.word == "muted" else None,

@@ -34,6 +34,8 @@ class Navigation:
         """`view`: returns the view that is on the screen; None before its widgets are there."""
         self._app = app
         self._view = view
+        # the signature whose runbook was copied last; "": its id was
+        self._copied = ""
 
     @property
     def _host(self) -> Host:
@@ -110,12 +112,26 @@ class Navigation:
         context = self._host.context.name
         self.copy(joined(commands, [f"--context={context}"] if context else []))
 
-    def copy(self, text: str) -> None:
-        """Copy a text to the clipboard of the terminal (OSC 52), and to a file for terminals that refuse it."""
+    def copy_signature(self, signature: str) -> None:
+        """Copy the runbook of a signature; when pressed again, and where it has none, its id."""
+        snapshot = self._host.model.snapshot
+        state = snapshot.states.get(signature) if snapshot is not None else None
+        if state is not None and state.runbook and self._copied != signature:
+            self._copied = signature
+            self.copy(state.runbook, "the runbook", "; y again copies the signature's id")
+        else:
+            self._copied = ""
+            self.copy(signature, "the signature's id")
+
+    def copy(self, text: str, what: str = "", more: str = "") -> None:
+        """Copy a text to the clipboard of the terminal (OSC 52), and to a file for terminals that refuse it.
+
+        `what` it is and `more` about it go into the notice.
+        """
         if len(text) <= OSC_LIMIT:
             self._app.copy_to_clipboard(text)
         path = export.state_folder() / "copied.txt"
-        shown = safe(text, 120)
+        shown = f"{what} {safe(text, 120)}".strip() + more
         try:
             export.write_over(path, f"{text}\n")
         except OSError as error:

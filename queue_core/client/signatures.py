@@ -6,6 +6,7 @@ Each change is recorded as an operation, with who made it and why, and can be un
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -17,6 +18,7 @@ from queue_core.errors import InvalidArgument, QueueCoreError, SignatureNotFound
 from queue_core.model.filters import Filter, Term
 from queue_core.model.operation import Author, OperationRequest
 from queue_core.model.report import SignatureInfo
+from queue_core.model.triage.rules import NO_BOOK, NO_TRIAGE, RuleBook, TriageSettings
 from queue_core.model.triage.signatures import (
     NEXT,
     NOW,
@@ -25,6 +27,7 @@ from queue_core.model.triage.signatures import (
     SignatureCounts,
     SignatureDeaths,
     SignatureFacts,
+    SignatureRule,
     SignatureState,
     SignatureVerb,
     changed,
@@ -33,6 +36,7 @@ from queue_core.model.triage.signatures import (
     check_note,
     check_owner,
     judge,
+    runbook_in,
     undone,
 )
 from queue_core.model.validation import check_seconds
@@ -50,6 +54,8 @@ def duration(seconds: float) -> str:
 
 WINDOW = 900.0
 """Seconds for which a signature is new, or back, unless a caller has another window."""
+RUNBOOKS_SECONDS = 10.0
+"""Between two reads of the runbooks that workers announce."""
 TRIES = 10
 """Tries of a change that others overtake."""
 VERBS = frozenset(get_args(SignatureVerb))
@@ -57,7 +63,7 @@ VERBS = frozenset(get_args(SignatureVerb))
 
 
 async def states_of(
-    inspector: Inspector, groups: Sequence[SignatureInfo], window: float = WINDOW
+    inspector: Inspector, groups: Sequence[SignatureInfo], window: float = WINDOW, book: RuleBook = NO_BOOK
 ) -> dict[str, SignatureState]:
     """Return the states of groups of dead jobs, by signature; new and regressed ones are so for `window` seconds."""
     if not groups:
@@ -70,10 +76,11 @@ async def states_of(
     died: dict[str, list[SignatureDeaths]] = {}
     for one in deaths:
         died.setdefault(one.signature, []).append(one)
-    return {
+    judged = {
         name: judge(_seen(group), facts.get(name, UNTOUCHED), died.get(name, ()), runs, order, now, window)
         for name, group in zip(names, groups, strict=True)
     }
+    return {name: replace(judged[name], rule=book.of(group)) for name, group in zip(names, groups, strict=True)}
 
 
 class Signatures(Guarded):
@@ -82,16 +89,34 @@ class Signatures(Guarded):
     Every method raises `StoreUnavailable` when the store is unreachable.
     """
 
-    def __init__(self, inspector: Inspector, store: OperationStore, operations: Operations) -> None:
+    def __init__(
+        self, inspector: Inspector, store: OperationStore, operations: Operations, rules: TriageSettings = NO_TRIAGE
+    ) -> None:
         self._inspector = inspector
         self._store = store
         self._operations = operations
+        self._rules = rules
+        # the rules with the runbooks of tasks, and when those were read, by this process's steady clock
+        self._book: tuple[float, RuleBook] | None = None
 
     # -- reads
 
     async def states(self, groups: Sequence[SignatureInfo], window: float = WINDOW) -> dict[str, SignatureState]:
         """Return the states of groups of dead jobs, by signature; new and regressed ones are so for the window."""
-        return await states_of(self._inspector, groups, window)
+        return await states_of(self._inspector, groups, window, await self.rules())
+
+    async def rules(self) -> RuleBook:
+        """Return the rules of the configuration with the runbooks of tasks, which are read every `RUNBOOKS_SECONDS`."""
+        now = time.monotonic()
+        if self._book is None or now - self._book[0] >= RUNBOOKS_SECONDS:
+            types = await self._inspector.types()
+            runbooks = {name: runbook for name, info in types.items() if (runbook := runbook_in(info.schema))}
+            self._book = (now, RuleBook(self._rules, runbooks))
+        return self._book[1]
+
+    async def rule(self, group: SignatureInfo) -> SignatureRule:
+        """Return the owner, runbook and link that the configuration and the task give a group of dead jobs."""
+        return (await self.rules()).of(group)
 
     async def get(self, signature: str, window: float = WINDOW) -> tuple[SignatureInfo, SignatureState]:
         """Return a group of dead jobs, by its signature or a beginning of it that no other has, and its state.

@@ -8,8 +8,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
-from types import CodeType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -29,6 +27,8 @@ from queue_core.client.payloads import PayloadTypes
 from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob, QueueFull, UnknownTask
 from queue_core.model.retry import Policy, Retry
 from queue_core.model.rules import Priority, PriorityName, parse_priority
+from queue_core.model.triage.rules import check_runbook
+from queue_core.model.triage.signatures import RUNBOOK_KEY
 from queue_core.model.validation import check_max_retries, check_name, check_payloads
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ class TaskArguments(TypedDict, total=False):
     timeout: Duration | None
     soft_timeout: Duration | None
     process: bool
+    runbook: str | None
 
 
 def known_options(options: EnqueueArguments) -> dict[str, Any]:
@@ -217,6 +218,8 @@ class Definition:
     process: bool = False
     # seconds after which the handler receives SoftTimeLimitExceeded; 0 = never
     soft_timeout: float = 0.0
+    # where to read what to do when its jobs die; "": nowhere
+    runbook: str = ""
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return a call's arguments by parameter name.
@@ -241,14 +244,6 @@ class Definition:
         return payload
 
 
-def code_of(function: Callable[..., Any]) -> CodeType | None:
-    """Return the code that a call of it runs first; None for what is not written in Python."""
-    while isinstance(function, partial):
-        function = function.func
-    code = getattr(function, "__code__", None)
-    return code if isinstance(code, CodeType) else None
-
-
 def define(
     function: Callable[..., Any],
     name: str | None,
@@ -257,11 +252,12 @@ def define(
     options: EnqueueOptions,
     process: bool = False,
     soft_timeout: float = 0.0,
+    runbook: str | None = None,
 ) -> Definition:
     """Read a function's signature and return its definition.
 
     Raises:
-        ConfigurationError: the function cannot be called by parameter names.
+        ConfigurationError: the function cannot be called by parameter names, or its runbook is no line of text.
     """
     if not callable(function):
         raise ConfigurationError(f"a task is a function, not {function!r}")
@@ -294,6 +290,7 @@ def define(
         payloads=PayloadTypes(name, function, signature),
         process=process,
         soft_timeout=soft_timeout,
+        runbook=check_runbook(runbook, name),
     )
 
 
@@ -378,11 +375,15 @@ class TaskRegistry:
         return tuple(self._definitions)
 
     def schemas(self) -> dict[str, dict[str, Any]]:
-        """Return the JSON Schema of each task's payloads; one that pydantic cannot draw is left out and logged."""
+        """Return what is announced of each task: the JSON Schema of its payloads, with its runbook.
+
+        A schema that pydantic cannot draw is left out and logged.
+        """
         schemas: dict[str, dict[str, Any]] = {}
         for name, definition in self._definitions.items():
             try:
-                schemas[name] = json.loads(json.dumps(definition.payloads.schema()))
+                schema = json.loads(json.dumps(definition.payloads.schema()))
+                schemas[name] = schema | ({RUNBOOK_KEY: definition.runbook} if definition.runbook else {})
             except Exception as error:  # noqa: BLE001  whatever the classes of parameters raise, the task runs without
                 logger.warning("task '%s' has no JSON Schema: %s", name, error)
         return schemas

@@ -23,6 +23,7 @@ from queue_core.errors import ConfigurationError, InvalidJob
 from queue_core.model.addresses import check_postgres_url, check_redis_url, join_redis_urls, mask
 from queue_core.model.rules import QueueRules, Rules, resolve
 from queue_core.model.triage.release import parse_release
+from queue_core.model.triage.rules import TriageSettings
 from queue_core.model.validation import Duration, Retention, SettingsModel, Size, check_name
 
 
@@ -198,6 +199,8 @@ class JobsSettings(SettingsModel):
     limits: Limits = Limits()
     # by the queue's name, as they were given; * has those for all queues. `rules` has what holds
     queues: dict[QueueName, QueueRules] = Field(default_factory=dict)
+    # who owns which error signatures, and what to do about them
+    triage: TriageSettings = TriageSettings()
 
     @model_validator(mode="after")
     def _keep_less_in_memory(self) -> Self:

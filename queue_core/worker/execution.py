@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from queue_core.client.context import JobContext
@@ -31,6 +31,14 @@ from queue_core.worker.pool import target_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def code_of(function: Callable[..., Any]) -> CodeType | None:
+    """Return the code that a call of it runs first; None for what is not written in Python."""
+    while isinstance(function, partial):
+        function = function.func
+    code = getattr(function, "__code__", None)
+    return code if isinstance(code, CodeType) else None
 
 
 class Completion:

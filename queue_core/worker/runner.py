@@ -16,7 +16,7 @@ from typing import Any
 from queue_core.client.lifespan import Lifespan
 from queue_core.client.logs import claim_fields, enter_attempt, enter_worker
 from queue_core.client.middleware import Hooks
-from queue_core.client.tasks import Definition, code_of
+from queue_core.client.tasks import Definition
 from queue_core.model import outcome as outcomes
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import MOST_LOSSES, Claim, Outcome
@@ -24,7 +24,7 @@ from queue_core.model.settings import Limits
 from queue_core.ports.store import JobStore
 from queue_core.threads import DaemonThreads
 from queue_core.worker.attempt import RunningAttempt, describe
-from queue_core.worker.execution import ExecutionContext, Handlers, execute
+from queue_core.worker.execution import ExecutionContext, Handlers, code_of, execute
 from queue_core.worker.journal import EventPublisher
 from queue_core.worker.pool import Isolation, ProcessPool, is_suspect
 from queue_core.worker.settler import Settler

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from pathlib import Path
 
 from tests.cli.conftest import Shop
 from tests.conformance.making import failure
@@ -43,6 +44,37 @@ def test_from_new_to_resolved_and_back(shop: Shop) -> None:
     assert shop("op", "undo", "5").code == 0
     assert shop("dlq", "show", SIGNATURE, "--json").body["group"]["state"] == "known"
     assert shop("op", "undo", "5").code != 0
+
+
+def test_the_runbook_of_a_task_is_shown(shop: Shop) -> None:
+    async def announced(world: World) -> None:
+        await scene(world)
+        await world.store.register_types({"task": {"type": "object", "x-runbook": "https://run.example.org/1"}})
+
+    shop.play(announced)
+    (group,) = shop("dlq", "groups", "--json").body["groups"]
+    assert (group["runbook"], group["owner"]) == ("https://run.example.org/1", None)
+    assert group["rule"]["runbook"] == {"value": "https://run.example.org/1", "by": "task task"}
+    assert "https://run.example.org/1 (task task)" in shop("dlq", "show", SIGNATURE).out
+    (type_,) = shop("type", "list", "--json").body["types"]
+    assert type_["runbook"] == "https://run.example.org/1"
+
+
+def test_rules_of_the_configuration_are_shown(file_shop: Shop, tmp_path: Path) -> None:
+    shop = file_shop
+    shop.play(scene)
+    path = tmp_path / "jobconsole.yaml"
+    path.write_text('jobs: {triage: {types: {task: {owner: team mail, runbook: "run.example.org/mail"}}}}')
+    (group,) = shop("--config", str(path), "dlq", "groups", "--json").body["groups"]
+    assert (group["owner"], group["runbook"], group["link"]) == ("team mail", "run.example.org/mail", None)
+    assert "team mail" in shop("--config", str(path), "dlq", "groups").out
+    assert "team mail (type task)" in shop("--config", str(path), "dlq", "show", SIGNATURE).out
+    taken = shop("--config", str(path), "dlq", "own", SIGNATURE, "--to", "ana", "--json").body
+    assert taken["owner"] == "ana"
+    path.write_text("jobs: {triage: {types: {task: {ownr: x}}}}")
+    refused = shop("--config", str(path), "dlq", "groups")
+    assert refused.code == 2
+    assert refused.err.count("\n") == 1
 
 
 def test_refusals(file_shop: Shop) -> None:

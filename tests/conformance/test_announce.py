@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from queue_core.model.triage.signatures import runbook_in
 from tests.conformance.world import World
 
 EMPTY: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -57,3 +58,11 @@ async def test_the_same_schema_in_another_order_is_the_same(world: World) -> Non
     before = await world.inspector.types()
     await world.store.register_types({"one": {"required": [], "type": "object"}})
     assert await world.inspector.types() == before
+
+
+async def test_a_runbook_is_announced_with_its_type(world: World) -> None:
+    await world.store.register_types({"one": PATH | {"x-runbook": "https://run.example.org/1"}, "two": PATH})
+    found = await world.inspector.types()
+    assert [runbook_in(found[name].schema) for name in ("one", "two")] == ["https://run.example.org/1", ""]
+    await world.store.register_types({"one": PATH})
+    assert runbook_in((await world.inspector.types())["one"].schema) == ""

@@ -294,7 +294,7 @@ class TestMistakes:
             ({"DEFAULTS__FOO": "1"}, "JOBS__DEFAULTS__FOO: unknown key; known here: children, heartbeat, lease, "
              "max_losses, max_retries, retry_backoff, retry_cap, retry_delay, retry_jitter, stall, timeout"),
             ({"": "x"}, "JOBS__: unknown key; known here: defaults, limits, postgres, queue_backend, queues, redis, "
-             "release, retention, sqlite"),
+             "release, retention, sqlite, triage"),
             ({"QUEUES": "many"}, "JOBS__QUEUES: must be a valid dictionary"),
             ({"QUEUES": "{"}, "JOBS__QUEUES, line 1: not valid YAML: expected the node content, but found "
              "'<stream end>'"),

@@ -74,6 +74,6 @@ async def test_states_of_signatures(capsys: pytest.CaptureFixture[str]) -> None:
         await job.fail(TimeoutError("smtp mx-7:25"), retry=False)
         made = (await jobs.get(handle.id)).signature
         assert made is not None
-        (block,) = (one for one in blocks("triage.md") if "jobs.signatures" in one)
+        (block,) = (one for one in blocks("triage.md") if "jobs.signatures.own" in one)
         await run(block.replace(signature, made), {"jobs": jobs})
     assert capsys.readouterr().out == "resolved r124 ana\n"

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobconsole.cli.root import parser_of
 from queue_core import JobContext, JobQueue, Retry
+from queue_core.configuration import load
 from queue_core.model.filters import parse
+from queue_core.model.triage.signatures import runbook_in
 from tests.examples.blocks import blocks, run
 
 PAGE = "triage.md"
+RULES = "## Runbooks, and rules for owners and links"
 COMMON = "## What the jobs of a signature have in common"
 BESIDE = "## A failing payload beside one that succeeded"
 
@@ -43,3 +47,25 @@ async def test_the_blocks_of_python(capsys: pytest.CaptureFixture[str]) -> None:
             await run(block.replace("9f31c2aa04d1", group.signature), names)
             shown.append(capsys.readouterr().out)
     assert shown == ["payload.region eu 1.0 0.0 payload.region=eu\n", '~ region "eu" "us"\n']
+
+
+async def test_the_blocks_about_rules(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (rules,) = blocks(PAGE, RULES, "yaml")
+    path = tmp_path / "jobs.yaml"
+    path.write_text(rules + "  queue_backend: memory\n")
+    queue = JobQueue(settings=load(path=path, environ={}).settings)
+    names: dict[str, Any] = {"jobs": queue}
+    define, read = blocks(PAGE, RULES)
+    await run(define, names)
+    async with queue:
+        await queue.store.register_types(queue.tasks.schemas())
+        assert runbook_in((await queue.inspector.types())["send_email"].schema) == "https://run.example.org/smtp"
+        await names["send_email"].enqueue("eu")
+        job = await queue.claim_next(wait=10.0)
+        assert job is not None
+        await job.fail(TimeoutError("smtp"), retry=False)
+        (group,) = await queue.inspector.signatures(parse("status:dead"), 900, 1, 1)
+        await run(read.replace("9f31c2aa04d1", group.signature), names)
+    assert capsys.readouterr().out == (
+        "team mail https://run.example.org/mail Ruled(value='https://run.example.org/mail', by='type send_email')\n"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from pathlib import Path
 
 from queue_core import JobQueue
 from tests.tui.conftest import Sit
@@ -34,3 +35,23 @@ async def test_what_others_set_comes_with_the_next_look(sit: Sit, jobs: JobQueue
         await jobs.signatures.note(signature, "mx-7 throttles us")
         await seat.until("muted TimeoutError")
         await seat.until("mx-7 throttles us")
+
+
+async def test_the_runbook_is_shown_and_copied_and_then_the_id(
+    sit: Sit, jobs: JobQueue, buried: Buried, state: Path
+) -> None:
+    await jobs.store.register_types({"send_email": {"type": "object", "x-runbook": "https://run.example.org/smtp"}})
+    copied = state / "jobconsole" / "copied.txt"
+    async with sit(WIDE) as seat:
+        await seat.ready()
+        await seat.until("https://run.example.org/smtp (task send_email)")
+        await seat.press("y")
+        await seat.until("copied the runbook https://run.example.org/smtp; y again copies the signature's id")
+        assert copied.read_text() == "https://run.example.org/smtp\n"
+        await seat.press("y")
+        await seat.until("copied the signature's id 9f31c2aaaaaa")
+        assert copied.read_text() == "9f31c2aaaaaa\n"
+        await seat.press("j", "y")
+        await seat.until(lambda: copied.read_text().strip() == seat.table("signatures").selection.row.signature)
+        await seat.press("k", "R")
+        await seat.until("runbook  https://run.example.org/smtp")

@@ -113,7 +113,7 @@ _SLICES = 8
 
 
 def _in_columns(state: SignatureState) -> Facts:
-    owner = Fact("owner", state.facts.owner)
+    owner = Fact("owner", state.owner)
     return (Fact("state", state_word(state)), owner, Fact("since", since_mark(state)))
 
 

@@ -19,6 +19,7 @@ from jobconsole.cli.tables import QUEUES, operation_body, outcome, queue_body, s
 from jobconsole.format.humanize import plural
 from jobconsole.present.facts import moment, of_queue
 from queue_core.model.text import safe
+from queue_core.model.triage.signatures import runbook_in
 
 if TYPE_CHECKING:
     from queue_core.model.operation import Operation
@@ -199,7 +200,13 @@ def _workers(overview: Overview, name: str) -> int:
 
 
 def _body(info: TypeInfo, workers: int) -> dict[str, Any]:
-    return {"name": info.name, "announced_at": info.announced_at, "workers": workers, "schema": info.schema}
+    return {
+        "name": info.name,
+        "announced_at": info.announced_at,
+        "workers": workers,
+        "schema": info.schema,
+        "runbook": runbook_in(info.schema) or None,
+    }
 
 
 def _parameters(info: TypeInfo) -> str:

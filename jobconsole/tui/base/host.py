@@ -38,8 +38,12 @@ class Navigator(Protocol):
         """Go to the jobs that match a filter; `text` is how it is shown."""
         ...
 
-    def copy(self, text: str) -> None:
-        """Copy a text to the clipboard of the terminal."""
+    def copy(self, text: str, what: str = "", more: str = "") -> None:
+        """Copy a text to the clipboard of the terminal; the notice names `what` it is, and `more`."""
+        ...
+
+    def copy_signature(self, signature: str) -> None:
+        """Copy the runbook of a signature; when pressed again, and where it has none, its id."""
         ...
 
     def copy_commands(self, commands: Sequence[Sequence[str]]) -> None:

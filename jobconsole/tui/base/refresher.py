@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol, TypeVar
 
 from textual.message import Message
@@ -19,7 +20,7 @@ from jobconsole.core.model import Model
 from jobconsole.core.progress import OperationLine, operation_line, retried_before, retries_of
 from jobconsole.core.rows import JobLine, job_line
 from jobconsole.core.schedules import ScheduleLine, TickLine, schedule_line
-from jobconsole.core.snapshot import SnapshotNeeds, read_snapshot
+from jobconsole.core.snapshot import Snapshot, SnapshotNeeds, read_snapshot
 from jobconsole.present.stack import LiveStack, read_stack
 from jobconsole.tui.base.messages import Adopted, Flush, Operating, ServersChanged
 from queue_core.client.causes.breakdown import breakdown as signature_breakdown
@@ -368,7 +369,7 @@ class Refresher:
     async def _snapshot(self) -> None:
         """Read a snapshot and adopt it; when a different one is wanted meanwhile, this one is discarded."""
         needs = self.needs
-        read = asyncio.ensure_future(self._read(lambda inspector: read_snapshot(inspector, needs)))
+        read = asyncio.ensure_future(self._read(partial(self._read_snapshot, needs)))
         kick = asyncio.ensure_future(self._kick.wait())
         try:
             await asyncio.wait({read, kick}, return_when=asyncio.FIRST_COMPLETED)
@@ -382,6 +383,9 @@ class Refresher:
             for task in (read, kick):
                 task.cancel()
             await asyncio.gather(read, kick, return_exceptions=True)
+
+    async def _read_snapshot(self, needs: SnapshotNeeds, inspector: Inspector) -> Snapshot:
+        return await read_snapshot(inspector, needs, await self.connection.jobs.signatures.rules())
 
     async def _flush(self) -> None:
         while True:

@@ -371,6 +371,8 @@ class Detail(ScrollPane):
         return Link("job", self.subject.job_id) if self.subject.job_id else None
 
     def do_copy(self) -> None:
-        """Copy the id of the job."""
-        if self.subject.job_id:
+        """Copy the id of the job; the runbook of a group, or its id."""
+        if self.subject.group is not None:
+            self.console.navigation.copy_signature(self.subject.group.signature)
+        elif self.subject.job_id:
             self.console.navigation.copy(self.subject.group.signature if self.subject.group else self.subject.job_id)

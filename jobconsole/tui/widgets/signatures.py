@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from jobconsole.actions.plan import NOT_CANCELLED, ON_DEAD, Choice, Target, dead_of, dead_only
 from jobconsole.core.latency import word
 from jobconsole.core.listing import TableCursor
-from jobconsole.core.rows import held_order
+from jobconsole.core.rows import LINE, held_order
 from jobconsole.core.snapshot import SnapshotNeeds
 from jobconsole.format.cuts import dominant, shared
 from jobconsole.format.humanize import exact, moment_of, plural
@@ -21,6 +21,7 @@ from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.table import MarkTable
 from queue_core.model.filters import Filter
 from queue_core.model.report import SignatureInfo
+from queue_core.model.text import safe
 from queue_core.model.triage.signatures import SignatureState
 
 NEW_SECONDS = 5.0
@@ -178,14 +179,23 @@ class SignatureTable(MarkTable[SignatureInfo]):
             types.update(dict(info.types))
         first, last = min(info.first_seen for info in chosen), max(info.last_seen for info in chosen)
         hints = [hint for info in chosen if (hint := self.console.hint_for(info))]
+        states = [state for info in chosen if (state := self.states.get(info.signature))]
+        runbooks = [state.runbook for state in states if state.runbook]
         facts = [
             ("types", ", ".join(f"{name} {exact(number)}" for name, number in types.most_common(5))),
             ("queues", ", ".join(sorted({queue for info in chosen for queue in info.queues}))),
             ("died", f"from {moment_of(first, now)} to {moment_of(last, now)}"),
             *(("filter", text) for text in [self.filter_text] if text),
             *(("repair", hint) for hint in hints[:1]),
+            *(("runbook", safe(one, LINE)) for one in runbooks[:1]),
         ]
         return tuple(facts)
+
+    def do_copy(self) -> None:
+        """Copy the runbook of the signature under the cursor, or its id."""
+        row = self.selection.row
+        if row is not None:
+            self.console.navigation.copy_signature(row.signature)
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this row."""

@@ -181,6 +181,29 @@ def _later(facts: SignatureFacts, one: SignatureDeaths, order: ReleaseOrder) -> 
     return place > mended
 
 
+class Ruled(NamedTuple):
+    """A value with what it comes from."""
+
+    value: str
+    # such as "type sync_crm", "queue crm", "signature 9f31", and "task sync_crm" for a task's own runbook
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureRule:
+    """What the rules give one signature; None where they give nothing."""
+
+    owner: Ruled | None = None
+    runbook: Ruled | None = None
+    link: Ruled | None = None
+
+    def __bool__(self) -> bool:
+        return self != NO_RULE
+
+
+NO_RULE = SignatureRule()
+
+
 @dataclass(frozen=True, slots=True)
 class SignatureState:
     """A signature as it is shown: its state, whose it is, and since which release it appears."""
@@ -202,6 +225,23 @@ class SignatureState:
     # the release before `since` on which its type ran last, and how many of its jobs ended there
     before: str | None = None
     before_runs: int = 0
+    # what the configuration and the task give it
+    rule: SignatureRule = NO_RULE
+
+    @property
+    def owner(self) -> str:
+        """Whose it is: the person's who took it, else that of a rule; "" for none."""
+        return self.facts.owner or (self.rule.owner.value if self.rule.owner else "")
+
+    @property
+    def link(self) -> str:
+        """The link that a person has set, else that of a rule; "" for none."""
+        return self.facts.link or (self.rule.link.value if self.rule.link else "")
+
+    @property
+    def runbook(self) -> str:
+        """Where to read what to do: of a rule, else of the task; "" for nowhere."""
+        return self.rule.runbook.value if self.rule.runbook else ""
 
     @property
     def needs_attention(self) -> bool:
@@ -315,6 +355,18 @@ def check_link(link: object) -> str:
         InvalidArgument: no text, too long, or with characters that cannot be printed.
     """
     return _text(link, "a link", LONGEST_LINK)
+
+
+RUNBOOK_KEY = "x-runbook"
+"""Where the schema that a worker announces for a type has the runbook of its task."""
+
+
+def runbook_in(schema: Mapping[str, Any]) -> str:
+    """Return the runbook in what was announced of a type; "" where there is none that can be shown."""
+    try:
+        return check_link(schema.get(RUNBOOK_KEY, ""))
+    except InvalidArgument:
+        return ""
 
 
 def _text(value: object, what: str, limit: int) -> str:
