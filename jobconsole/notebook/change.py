@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from jobconsole.actions.plan import (
     default_spread,
     plan,
     run_submitted,
+    submit,
 )
 from jobconsole.format.humanize import exact, plural
 from jobconsole.format.words import WORDS
@@ -37,7 +39,7 @@ from queue_core.model.job import Job
 from queue_core.model.operation import Author, ChangeOptions, MemberVerb, Rollout
 from queue_core.model.rules import parse_priority
 from queue_core.model.text import safe
-from queue_core.model.validation import check_delay, check_name
+from queue_core.model.validation import check_delay, check_name, check_rollout
 
 if TYPE_CHECKING:
     from queue_core.client.operations import Operations
@@ -104,6 +106,13 @@ class RetryOptions(TypedDict, total=False):
     rate: float
     # percent of them that die again, above which it is stopped
     stop_percent: float
+    # jobs of each of the first steps, in place of a canary; each step's outcomes are waited for
+    ramp: tuple[int, ...]
+    # whether a job of a canary or a ramp counts for `stop_percent` at its first failed attempt
+    canary_first_failure: bool
+    # it begins no earlier than this time, or than a live worker that runs these jobs announces this release
+    begin_at: datetime
+    when_release: str
 
 
 class Preview(Drawing):
@@ -243,17 +252,24 @@ def _rollout(given: RetryOptions, number: int) -> dict[str, Any]:
     queue, priority = given.get("queue"), given.get("priority")
     spread = given.get("spread")
     if spread is None:
-        spread = 0.0 if "canary" in given or "rate" in given else default_spread("retry", number)
+        paced = given.keys() & {"canary", "rate", "ramp"}
+        spread = 0.0 if paced else default_spread("retry", number)
     options = ChangeOptions(
         check_delay(given.get("delay", 0.0)),
         check_delay(spread, "spread"),
         None if queue is None else check_name(queue, "the queue's name"),
         None if priority is None else int(parse_priority(priority)),
     )
-    return {
-        "options": options,
-        "rollout": Rollout(given.get("canary", 0), given.get("rate"), given.get("stop_percent")),
-    }
+    rollout = Rollout(
+        given.get("canary", 0),
+        given.get("rate"),
+        given.get("stop_percent"),
+        given.get("canary_first_failure", False),
+        tuple(given.get("ramp", ())),
+        given.get("begin_at"),
+        given.get("when_release"),
+    )
+    return {"options": options, "rollout": check_rollout(rollout)}
 
 
 async def carry_out(
@@ -261,9 +277,13 @@ async def carry_out(
 ) -> Report:
     """Write a plan as an operation and carry it out; cancelled, it is cancelled in the store, too.
 
+    One that waits for a time or a release is left to the workers.
+
     Raises:
         InvalidArgument, InvalidJob, ReadOnly: nothing was written.
     """
+    if waits(plan.rollout):
+        return await submit(operations, plan, author(), progress)
     number = 0
 
     def note_number(report: Report) -> None:
@@ -286,6 +306,11 @@ async def carry_out(
         raise
 
 
+def waits(rollout: Rollout) -> bool:
+    """Return whether an operation begins later."""
+    return rollout.when_release is not None or rollout.begin_at is not None
+
+
 async def _take_back(operations: Operations, number: int) -> list[Report]:
     reports = []
     for operation in await operations.undo(number, author()):
@@ -303,6 +328,9 @@ def sentence_of_report(report: Report) -> str:
     done = f"{exact(report.done)} of {plural(operation.total, 'job')}"
     if report.problem:
         return f"{safe(report.problem)}; operation #{operation.number} was at {done}, and workers continue it"
+    if operation.state == "running" and not report.done and waits(operation.request.rollout):
+        begins = ", ".join(in_words(ChangeOptions(), operation.request.rollout))
+        return f"operation #{operation.number} is written down for {plural(operation.total, 'job')}: {begins}"
     if operation.state != "done":
         return f"operation #{operation.number} is {operation.state}, after {done}"
     parts = [f"{past} {plural(report.processed, 'job')}"]

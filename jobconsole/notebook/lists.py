@@ -10,15 +10,27 @@ from typing import Generic, TypeVar, Unpack
 from jobconsole.actions.plan import dead_of
 from jobconsole.notebook.change import Preview, RetryOptions, preview
 from jobconsole.notebook.connection import NotebookConnection
-from jobconsole.notebook.draw import Block, Drawing, FactsBlock, TableBlock, TextBlock, as_of
+from jobconsole.notebook.draw import Block, Drawing, FactsBlock, TableBlock, TextBlock, as_of, note
 from jobconsole.notebook.rows import JobRows
+from jobconsole.present.breakdown import ShareRow, notes, percent, share_rows
+from jobconsole.present.columns import Column
 from jobconsole.present.facts import Fact, of_group
+from jobconsole.present.signature import of_state
 from queue_core.model.filters import Filter
 from queue_core.model.job import Job
 from queue_core.model.operation import MemberVerb
-from queue_core.model.report import SignatureInfo
+from queue_core.model.report import Breakdown, SignatureInfo
+from queue_core.model.triage.signatures import SignatureState
 
 T = TypeVar("T")
+
+SHARES: tuple[Column[ShareRow], ...] = (
+    Column("PROPERTY", 24, lambda row, context: ((row.label, "muted"),)),
+    Column("VALUE", 60, lambda row, context: ((row.value, "text"),)),
+    Column("DEAD", 6, lambda row, context: ((percent(row.dead), "strong"),), right=True),
+    Column("COMPLETED", 9, lambda row, context: ((percent(row.completed), "muted"),), right=True),
+)
+"""The columns of a breakdown."""
 
 
 class Listing(Drawing, Generic[T]):
@@ -54,8 +66,19 @@ class Listing(Drawing, Generic[T]):
 class SignatureGroup(Drawing):
     """The dead jobs that died of the same error."""
 
-    def __init__(self, connection: NotebookConnection, info: SignatureInfo, sample: Job) -> None:
+    def __init__(
+        self,
+        connection: NotebookConnection,
+        info: SignatureInfo,
+        sample: Job,
+        state: SignatureState,
+        breakdown: Breakdown,
+    ) -> None:
         self.info = info
+        # its state, owner, note and releases, as it was read
+        self.state = state
+        # what its jobs have in common
+        self.breakdown = breakdown
         # the newest job of the group
         self.sample = sample
         self._connection = connection
@@ -81,9 +104,13 @@ class SignatureGroup(Drawing):
         return self._preview("delete", {})
 
     def blocks(self) -> Iterator[Block]:
-        """Yield what they have in common, and the newest job's traceback."""
-        yield FactsBlock(of_group(self.info, "15m"))
+        """Yield state, owner and release, what the jobs have in common, and the newest job's traceback."""
+        yield FactsBlock((*of_group(self.info, "15m"), *of_state(self.state)))
         yield FactsBlock((Fact("newest", self.sample.id, "muted"),))
+        rows = share_rows(self.breakdown)
+        if rows:
+            yield TableBlock("", SHARES, rows)
+            yield from map(note, notes(self.breakdown))
         if self.sample.traceback:
             yield TextBlock("traceback of the newest", self.sample.traceback, unfolded=True)
         yield as_of(self.now())

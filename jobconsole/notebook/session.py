@@ -237,7 +237,7 @@ class NotebookConsole(Drawing):
         return Listing(groups, table, datetime.now(UTC))
 
     def signature(self, signature: str) -> SignatureGroup:
-        """Return the group of dead jobs whose error signature begins so, with its newest job.
+        """Return the group of dead jobs whose error signature begins so: state, owner, breakdown, newest job.
 
         Raises:
             FilterError: this is no signature.
@@ -251,7 +251,9 @@ class NotebookConsole(Drawing):
                 raise NotFound(f"no dead job has an error signature that begins with {signature}")
             if len(groups) > 1:
                 raise InvalidArgument(f"several error signatures begin with {signature}")
-            return SignatureGroup(self.connection, groups[0], self.job(groups[0].sample_id))
+            info, run, jobs = groups[0], self.connection.run, self.connection.jobs
+            states, found = run(jobs.signatures.states([info], WINDOW)), run(jobs.breakdown(info.signature))
+            return SignatureGroup(self.connection, info, self.job(info.sample_id), states[info.signature], found)
 
     def operations(self, limit: int = 20) -> Listing[Operation]:
         """Return who changed what, and why, the newest first.

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from jobconsole.actions.plan import Plan, Report, apply
-from jobconsole.notebook import NotebookConsole, as_text, change, connect
+from jobconsole.notebook import NotebookConsole, as_html, as_text, change, connect
 from queue_core import (
     ConfigurationError,
     FilterError,
@@ -101,6 +101,31 @@ def test_options_of_a_retry(console: NotebookConsole) -> None:
     plan = console.retry("type:mail", queue="slow", priority="high", delay=60, rate=5).plan
     assert (plan.options.queue, plan.options.priority, plan.options.delay) == ("slow", 10, 60)
     assert plan.rollout.rate == 5
+
+
+def test_a_retry_that_waits_for_a_release_is_left_to_the_workers(console: NotebookConsole) -> None:
+    preview = console.retry("type:mail", when_release="r125", ramp=(1, 10), stop_percent=20, canary_first_failure=True)
+    assert preview.plan.rollout.ramp == (1, 10)
+    assert "begins when release r125 is live" in as_text(preview)
+    result = preview.run(why="r125 raises the pool")
+    assert result.sentence.startswith("operation #1 is written down for 1 job: begins when release r125 is live")
+    (operation,) = console.operations()
+    assert (operation.state, operation.processed, operation.request.rollout.first_failure) == ("running", 0, True)
+    with pytest.raises(InvalidArgument, match="a ramp begins with a canary of its own"):
+        console.retry("type:mail", ramp=(1,), canary=1)
+
+
+def test_a_group_shows_its_state_and_what_its_jobs_have_in_common(console: NotebookConsole) -> None:
+    signatures = console.connection.jobs.signatures
+    console.connection.run(signatures.own("ab12cd34ef56", "ana"))
+    console.connection.run(signatures.note("ab12cd34ef56", "<b>throttled</b>"))
+    group = console.signature("ab12")
+    assert (group.state.word, group.state.facts.owner) == ("known", "ana")
+    text = as_text(group)
+    for words in ("state", "ana", "<b>throttled</b>", "PROPERTY", "Shares are of all 1 dead"):
+        assert words in text
+    assert "<b>" not in as_html(group)
+    assert "&lt;b&gt;throttled" in as_html(group)
 
 
 def test_what_cannot_be_chosen(console: NotebookConsole) -> None:
