@@ -53,6 +53,8 @@ class JobLine:
     worker: str
     token: int
     trashed: bool
+    # that its last worker announced; "": unknown
+    release: str = ""
 
     @property
     def key(self) -> str:
@@ -84,6 +86,7 @@ def job_line(job: Job) -> JobLine:
         worker=safe(job.worker or "", NAME),
         token=job.token,
         trashed=job.trashed_at is not None,
+        release=safe(job.release or "", NAME),
     )
 
 

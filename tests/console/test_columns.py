@@ -23,12 +23,14 @@ from jobconsole.present.columns import (
     fit_columns,
     signature_columns,
 )
+from jobconsole.tui.widgets.jobs import dead_columns
 from queue_core.model.report import WorkerInfo
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 TABLES = {
     "signatures": signature_columns("15m"),
     "dead": DEAD_JOBS,
+    "dead, much room": dead_columns(200),
     "jobs": JOBS,
     "running": RUNNING_JOBS,
     "queues": QUEUES,
@@ -85,3 +87,9 @@ def test_a_terminal_without_unicode_gets_ascii() -> None:
 def test_the_order_holds_and_new_rows_come_first() -> None:
     assert held_order(["c", "new", "a", "b"], ["a", "b", "c", "gone"], str) == ["new", "a", "b", "c"]
     assert held_order(["c", "a"], [], str) == ["c", "a"]
+
+
+def test_release_and_host_of_dead_jobs_are_shown_where_there_is_room() -> None:
+    assert "HOST" not in [column.title for column in dead_columns(120)]
+    shown = [column.title for column, _ in fit_columns(dead_columns(200), 88)]
+    assert shown == ["DIED", "TYPE", "TRY", "RELEASE", "HOST", "ERROR", "ID"]

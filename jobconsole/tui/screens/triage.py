@@ -16,7 +16,7 @@ from jobconsole.present.job import DetailSubject
 from jobconsole.tui.screens.row_actions import JobActions, QueueActions, SignatureActions
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
-from jobconsole.tui.widgets.jobs import JobTable
+from jobconsole.tui.widgets.jobs import JobTable, dead_columns
 from jobconsole.tui.widgets.live import Chart, QueueTable, RunningTable
 from jobconsole.tui.widgets.operations import OperationStrip
 from jobconsole.tui.widgets.pane import Pane
@@ -134,6 +134,7 @@ class TriageView(View):
     def show_jobs(self) -> None:
         """List the jobs of the signature under the cursor, unless the screen shows no list."""
         group = self.signatures.selection.row
+        self.jobs.columns = dead_columns(self.size.width)
         if group is not None and (not self.narrow or self.stage != "home"):
             self.jobs.list_jobs(dead_of(group.signature, self.signatures.where), group.count)
 

@@ -15,19 +15,40 @@ from jobconsole.actions.plan import ACTS_ON, Choice, Target, changeable_only, fa
 from jobconsole.core.listing import TableCursor, Window
 from jobconsole.core.rows import JobLine
 from jobconsole.format.humanize import exact, plural
-from jobconsole.format.spans import Spans
+from jobconsole.format.spans import RenderContext, Spans
 from jobconsole.format.words import WORDS
-from jobconsole.present.columns import Column
+from jobconsole.present.columns import DEAD_JOBS, Column
 from jobconsole.tui.base.host import Renewal, replace
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.table import MarkTable
 from queue_core.errors import QueueCoreError
-from queue_core.model.filters import Filter
+from queue_core.model.filters import Filter, host_of
 from queue_core.model.report import Order
 from queue_core.model.states import Status
 
 NEW_SECONDS = 3.0
 """How long a row that has just come in is marked."""
+
+
+ROOMY = 180
+"""Columns of the screen from which the release and the host of dead jobs are shown, in place of their queue."""
+
+
+def _release(job: JobLine, context: RenderContext) -> Spans:
+    return ((job.release, "text"),) if job.release else (("?", "faint"),)
+
+
+def _host(job: JobLine, context: RenderContext) -> Spans:
+    return ((host_of(job.worker), "muted"),) if job.worker else (("?", "faint"),)
+
+
+_RAN_ON = (Column("RELEASE", 7, _release, need=2), Column("HOST", 8, _host, need=3))
+_WIDE = tuple(one for column in DEAD_JOBS for one in (_RAN_ON if column.title == "QUEUE" else (column,)))
+
+
+def dead_columns(screen: int) -> tuple[Column[JobLine], ...]:
+    """Return the columns of a signature's jobs on a screen of so many columns."""
+    return _WIDE if screen >= ROOMY else DEAD_JOBS
 
 
 class JobTable(MarkTable[JobLine]):
