@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -337,9 +338,10 @@ class SqliteInspector:
     async def dead_counts(self, signature: str) -> DeadCounts:
         def read(transaction: Transaction) -> DeadCounts:
             given = {"signature": signature, "most": COUNTED_MOST}
-            rows = transaction.rows("read/dead_counts", given)
-            ((total, first),) = transaction.rows("read/dead_total", given)
-            return DeadCounts(tuple(DeadCount(*row) for row in rows), total, None if first is None else moment(first))
+            rows = tuple(DeadCount(*row) for row in transaction.rows("read/dead_counts", given))
+            ((first,),) = transaction.rows("read/dead_first", given)
+            found = DeadCounts(rows, None, None if first is None else moment(first))
+            return replace(found, total=found.counted if found.counted < COUNTED_MOST else None)
 
         return await self._file.inspect(read)
 

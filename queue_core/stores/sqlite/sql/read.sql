@@ -105,11 +105,10 @@ SELECT q.name, d.type, d.n
  CROSS JOIN queues q ON q.number = d.queue_id
  ORDER BY d.n DESC, 1, 2
 
--- name: dead_total
--- All dead jobs of an error, and when the first of them died.
-SELECT (SELECT count(*) FROM jobs INDEXED BY jobs_dead WHERE state IN ('dead', 'trashed') AND state = 'dead' AND signature = :signature),
-       (SELECT min(updated_at) FROM jobs INDEXED BY jobs_dead
-         WHERE state IN ('dead', 'trashed') AND state = 'dead' AND signature = :signature)
+-- name: dead_first
+-- When the first dead job of an error died.
+SELECT min(updated_at) FROM jobs INDEXED BY jobs_dead
+ WHERE state IN ('dead', 'trashed') AND state = 'dead' AND signature = :signature
 
 -- name: ping
 -- A round trip.
