@@ -121,13 +121,17 @@ def canary_words(line: OperationLine) -> str:
 
 
 def operations_line(lines: Sequence[OperationLine], glyphs: Glyphs) -> Spans:
-    """Return how many operations are running, paused and stopped; nothing where there are none."""
+    """Return how many operations are running, waiting, paused and stopped; nothing where there are none."""
+    releases = {line.operation.waits_for for line in lines if line.operation.state == "running"} - {""}
+    waiting = sum(bool(line.operation.waits_for) and line.operation.state == "running" for line in lines)
     counts = Counter(line.operation.state for line in lines)
-    going = counts["running"] + counts["preparing"]
+    going = counts["running"] + counts["preparing"] - waiting
+    awaited = safe(next(iter(releases)), NAME) if len(releases) == 1 else "releases"
     words: tuple[tuple[int, str, str], ...] = (
         (counts["stopped"], f"{glyphs.alert} {counts['stopped']} stopped", "bad"),
         (counts["paused"], f"{glyphs.pause} {counts['paused']} paused", "warn"),
         (going, f"{going} running", "accent"),
+        (waiting, f"{waiting} {'waits' if waiting == 1 else 'wait'} for {awaited}", "accent"),
     )
     spans = [(text, tone) for number, text, tone in words if number]
     return tuple((f"  {text}" if place else text, tone) for place, (text, tone) in enumerate(spans))
@@ -306,12 +310,12 @@ async def retries_of(operations: Operations, signature: str, now: datetime, most
 
 def retry_sentence(operation: Operation, outcomes: Outcomes, now: datetime) -> str:
     """Return one retry and the outcomes of its jobs."""
-    what = "canary " if operation.in_canary else "retried "
+    what = "canary of" if operation.in_canary else "retried"
     some = f" (the last {exact(outcomes.looked)})" if outcomes.looked < operation.processed else ""
     state = "" if operation.state == "done" else f", {operation.state}"
     user = safe(operation.request.author.user, NAME)
-    came = f"{what}{exact(operation.processed)} -> {outcome_words(outcomes) or 'nothing known'}{some}"
-    return f"{moment_of(operation.created_at, now)} by {user}: {came}{state}"
+    came = f"{what} {exact(operation.processed)}: {outcome_words(outcomes) or 'nothing known'}{some}"
+    return f"{moment_of(operation.created_at, now)} {user}: {came}{state} (#{operation.number})"
 
 
 _UNDOES = re.compile(r"(?:takes|undoes) #([0-9]{1,15})(?: back)?")

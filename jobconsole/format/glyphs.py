@@ -105,6 +105,7 @@ class Glyphs:
     waits: str
     ok: str
     pause: str
+    undone: str
     fold: str
     # corners of a frame: top left, top right, bottom left, bottom right
     corners: tuple[str, str, str, str]
@@ -141,6 +142,7 @@ UNICODE = Glyphs(
     waits="◷",
     ok="✓",
     pause="‖",
+    undone="↶",
     fold="▸",
     corners=("╭", "╮", "╰", "╯"),
     rule="─",
@@ -175,6 +177,7 @@ ASCII = Glyphs(
     waits="@",
     ok="v",
     pause="=",
+    undone="<",
     fold=">",
     corners=("+", "+", "+", "+"),
     rule="-",

@@ -247,7 +247,9 @@ def _canary(operation: Operation, canary: Outcomes | None) -> str:
         words = f"of {plural(operation.barrier - stage.behind, 'job')}, not over"
     if rollout.ramp:
         words = f"ramp {stage.number} of {stage.of}, {words}"
-    return f"{words}: {outcome_words(canary)}" if canary is not None and canary.looked else words
+    came = f": {outcome_words(canary)}" if canary is not None and canary.looked else ""
+    passed = f"{exact(stage.behind)} passed; " if stage.behind else ""
+    return f"{passed}{words}{came}; then {exact(operation.total - operation.barrier)}"
 
 
 def _outcomes(operation: Operation, outcomes: Outcomes | None) -> str:

@@ -47,7 +47,12 @@ def state_spans(operation: Operation, context: RenderContext) -> Spans:
 
 
 def _state_cell(line: OperationLine, context: RenderContext) -> Spans:
-    return ((f"undone by #{line.undone_by}", "warn"),) if line.undone_by else state_spans(line.operation, context)
+    if line.undone_by:
+        return ((f"{context.glyphs.undone} undone by #{line.undone_by}", "warn"),)
+    if line.rate and line.operation.state == "running" and not line.operation.in_canary:
+        eta = f", {humanize.elapsed(line.seconds_left)}" if line.seconds_left is not None else ""
+        return ((f"{glyph_of('running', context.glyphs)} {humanize.rate(line.rate)}{eta}", STATE_TONES["running"]),)
+    return state_spans(line.operation, context)
 
 
 def _outcome(line: OperationLine, context: RenderContext) -> Spans:
@@ -84,14 +89,12 @@ OPERATIONS: tuple[Column[OperationLine], ...] = (
     Column("WHEN", 4, _when, right=True, need=2),
     Column("WHO", 6, lambda line, context: ((line.user, "text"),), need=4),
     Column("VERB", 7, lambda line, context: ((line.verb, "strong"),)),
-    Column("STATE", 14, _state_cell),
+    Column("STATE", 15, _state_cell),
     Column("PROGRESS", SMALL_BAR + 1, _progress_cell, need=5),
     Column("OUTCOME", 20, _outcome, need=3),
     Column("SKIP", 5, lambda line, context: _counted(line.operation.skipped, line, "warn", 5), right=True, need=7),
     Column("ERR", 5, lambda line, context: _counted(line.operation.errored, line, "bad", 5), right=True, need=8),
-    Column("RATE", 7, lambda line, context: speed(line), right=True, need=6),
-    Column("ETA", 5, lambda line, context: left(line), right=True, need=9),
-    Column("TARGET", 8, lambda line, context: ((line.label, "text"), (_reason(line), "muted")), flex=True),
+    Column("TARGET", 7, lambda line, context: ((line.label, "text"), (_reason(line), "muted")), flex=True),
 )
 
 

@@ -77,9 +77,9 @@ async def test_what_became_of_earlier_retries_is_told(jobs: JobQueue, world: Wor
     done = await retry(jobs, dead)
     for one in dead[:2]:
         await world.settle(await world.claim_job(one), "dead", failure=failure())
-    at = f"{done.created_at:%H:%M:%S} by ana: "
+    at = f"{done.created_at:%H:%M:%S} ana: "
     assert await retries_before(jobs.operations, SIGNATURE, done.created_at) == (
-        f"{at}retried 3 -> 2 failed again, 1 still running"
+        f"{at}retried 3: 2 failed again, 1 still running (#{done.number})"
     )
     await jobs.operations.change("delete", dead[:1])
     await jobs.operations.change("purge", dead[:1])
@@ -96,7 +96,7 @@ async def test_a_retry_that_its_canary_stopped_is_told_so(jobs: JobQueue, world:
     await world.settle(await world.claim_job(dead[0]), "dead", failure=failure())
     await executor.run_once()
     (told,) = await retries_of(jobs.operations, SIGNATURE, submitted.created_at, 2)
-    assert told.endswith("by ana: canary 1 -> 1 failed again, stopped")
+    assert told.endswith(f" ana: canary of 1: 1 failed again, stopped (#{submitted.number})")
 
 
 async def test_the_newest_retries_come_first_and_no_more_than_asked_for(jobs: JobQueue, world: World) -> None:

@@ -211,7 +211,7 @@ class StillOperationReader(OperationReader):
 
     async def facts(self, target: Target) -> Facts:
         """Read the same facts."""
-        earlier = "02:58:00 by ana: canary 10 -> 10 failed again, stopped"
+        earlier = "02:58:00 ana: canary of 10: 10 failed again, stopped (#81)"
         return (("sample", "0001 send_email: smtp mx-7:25 timed out after 10s"), ("before", earlier))
 
 

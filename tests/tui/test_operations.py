@@ -66,10 +66,10 @@ async def test_a_canary_that_dies_stops_the_rest_and_says_what_to_do(sit: Sit, j
         await seat.until("▲ stopped")
         assert await in_state(jobs, "dead") == 6
         await seat.press("r")
-        await seat.until("canary 2 -> 2 failed again")
+        await seat.until("canary of 2: 2 failed again")
         await seat.press("R")
         await seat.until("before")
-        await seat.until("canary 2 -> 2 failed again")
+        await seat.until("canary of 2: 2 failed again")
         await seat.press("escape", "4")
         await seat.until("without the threshold")
         await seat.press("P")

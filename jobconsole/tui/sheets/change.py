@@ -141,7 +141,11 @@ class ChangeSheet(PlanSheet):
         lines: list[Line] = [((part, "strong"),) for part in wrap(self.chosen.label, width)[:2]]
         lines += [*([] if self.has_class("-tight") else [()]), ((f"  {'jobs':<{LABEL - 2}}", "muted"), *self.count())]
         for label, value in self._known():
-            lines += [((f"  {label:<{LABEL - 2}}", "muted"), (part, "text")) for part in wrap(value, width - LABEL)[:1]]
+            most = 2 if label == "before" and self.verb == "retry" else 1
+            parts = wrap(value, width - LABEL)[:most]
+            names = (label, *[""] * most)
+            pairs = zip(names, parts, strict=False)
+            lines += [((f"  {name:<{LABEL - 2}}", "muted"), (part, "text")) for name, part in pairs]
         if self.verb != "retry":
             return lines
         # Facts go before warnings do.
@@ -151,7 +155,8 @@ class ChangeSheet(PlanSheet):
         return [*lines[: max(2, room - len(warned))], *warned][:room]
 
     def _known(self) -> list[tuple[str, str]]:
-        facts = [*self.chosen.facts, *(self._facts or ())]
+        every = [*self.chosen.facts, *(self._facts or ())]
+        facts = merged(every) if self.verb == "retry" else [fact for fact in every if fact[0] != "release"]
         there = {label for label, _ in facts}
         waiting = "reading ..." if self._facts is None else "none"
         words = {} if self._facts is None else {"before": "never retried"}
@@ -222,3 +227,16 @@ class ChangeSheet(PlanSheet):
         for fields in self.query(RetryFields):
             plan = replace(plan, rollout=fields.rollout(), options=fields.options())
         self.leave_with(plan, self.query_one("#why", TextField).typed)
+
+
+def merged(facts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the facts with types, queues, release and times of death in one line, where these are of one each."""
+    found = dict(facts)
+    facts = [fact for fact in facts if fact[0] != "release"]
+    types, queue, died = found.get("types", ""), found.get("queues", ""), found.get("died", "")
+    name, _, count = types.rpartition(" ")
+    if not (died and queue and name) or not count.replace(",", "").isdigit() or {",", " "} & {*queue, *name}:
+        return list(facts)
+    one = f"{died.removeprefix('from ')} on {queue}, all {name}{found.get('release', '')}"
+    kept = [(label, one if label == "died" else value) for label, value in facts]
+    return [fact for fact in kept if fact[0] not in {"types", "queues"}]
