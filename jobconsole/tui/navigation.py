@@ -118,20 +118,20 @@ class Navigation:
         state = snapshot.states.get(signature) if snapshot is not None else None
         if state is not None and state.runbook and self._copied != signature:
             self._copied = signature
-            self.copy(state.runbook, "the runbook", "; y again copies the signature's id")
+            self.copy(state.runbook, "the runbook; y again copies the id:")
         else:
             self._copied = ""
             self.copy(signature, "the signature's id")
 
-    def copy(self, text: str, what: str = "", more: str = "") -> None:
+    def copy(self, text: str, what: str = "") -> None:
         """Copy a text to the clipboard of the terminal (OSC 52), and to a file for terminals that refuse it.
 
-        `what` it is and `more` about it go into the notice.
+        `what` it is goes into the notice.
         """
         if len(text) <= OSC_LIMIT:
             self._app.copy_to_clipboard(text)
         path = export.state_folder() / "copied.txt"
-        shown = f"{what} {safe(text, 120)}".strip() + more
+        shown = f"{what} {safe(text, 120)}".strip()
         try:
             export.write_over(path, f"{text}\n")
         except OSError as error:

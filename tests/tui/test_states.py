@@ -46,7 +46,7 @@ async def test_the_runbook_is_shown_and_copied_and_then_the_id(
         await seat.ready()
         await seat.until("https://run.example.org/smtp (task send_email)")
         await seat.press("y")
-        await seat.until("copied the runbook https://run.example.org/smtp; y again copies the signature's id")
+        await seat.until("copied the runbook; y again copies the id: https://run.example.org/smtp")
         assert copied.read_text() == "https://run.example.org/smtp\n"
         await seat.press("y")
         await seat.until("copied the signature's id 9f31c2aaaaaa")

@@ -38,8 +38,8 @@ class Navigator(Protocol):
         """Go to the jobs that match a filter; `text` is how it is shown."""
         ...
 
-    def copy(self, text: str, what: str = "", more: str = "") -> None:
-        """Copy a text to the clipboard of the terminal; the notice names `what` it is, and `more`."""
+    def copy(self, text: str, what: str = "") -> None:
+        """Copy a text to the clipboard of the terminal; the notice names `what` it is."""
         ...
 
     def copy_signature(self, signature: str) -> None:
