@@ -43,7 +43,7 @@ _WORD = re.compile(r"[A-Za-z0-9_.+-]+")
 _BASH = """\
 # jobconsole completion: source this, or put it where {where}.
 {zsh}_jobconsole() {{
-  local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" path="" skip=0 i one next
+  local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}" level="" skip=0 i one next
   local -a given
   given=()
   COMPREPLY=()
@@ -58,22 +58,22 @@ _BASH = """\
     case "$one" in
       {valued}) skip=1 ;;
       -*) ;;
-      *) case "$path/$one" in {paths}) path="$path/$one" ;; esac ;;
+      *) case "$level/$one" in {paths}) level="$level/$one" ;; esac ;;
     esac
   done
-  case "$path $before" in
+  case "$level $before" in
 {values}
   esac
   case "$before" in
 {named}
   esac
   if [[ "$word" != -* ]]; then
-    case "$path" in
+    case "$level" in
 {arguments}
     esac
   fi
   local words=""
-  case "$path" in
+  case "$level" in
 {words}
   esac
   COMPREPLY=($(compgen -W "$words" -- "$word"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -52,6 +53,13 @@ def test_a_slow_store_is_not_waited_for(file_shop: Shop, monkeypatch: pytest.Mon
 
 def test_no_shell_is_a_mistake(alone: Cli) -> None:
     assert alone("completion").code == 2
+
+
+def test_no_variable_has_a_name_that_zsh_gives_a_meaning(alone: Cli) -> None:
+    """A local `path` is PATH there: no command would be found."""
+    declared = re.findall(r"^ *local (.*)$", alone("completion", "zsh").out, re.MULTILINE)
+    assert declared
+    assert not re.search(r"(?<![\w$\"])(path|cdpath|fpath|manpath|status|prompt|argv|options)\b", "\n".join(declared))
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
