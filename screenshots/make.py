@@ -21,6 +21,8 @@ from pathlib import Path
 
 from jobconsole.core.connection import Connection
 from jobconsole.demo.options import DemoOptions
+from jobconsole.demo.orders import BROKEN
+from jobconsole.demo.releases import take_known
 from jobconsole.demo.stage import Stage, open_stage
 from jobconsole.embedded.servers import EmbeddedServers
 from jobconsole.tui.app import ConsoleApp
@@ -50,13 +52,16 @@ class Shot:
 
 
 SHOTS = (
-    Shot("triage", (), ("Dead letters", BAR)),
+    Shot("triage", ("g",), ("Dead letters", "KeyError", "r2!", BAR)),
+    Shot("breakdown", ("g", "f"), ("[Breakdown]", "address.state")),
+    Shot("compare", ("g", "c"), ("[Compare]", "region")),
+    Shot("when", ("g", "R", *("up",) * 8, "r", "3", "enter"), ("[r3]", "announces r3")),
     Shot("signature", ("enter",), ("Jobs",)),
     Shot("job", ("enter", "enter"), ("attempts", "ended")),
     Shot("retry", ("R",), ("exactly", "sample")),
     Shot("filter", ("slash", *"err:~error age:<1h"), ("age:<1h",)),
     Shot("live", ("2", "tab"), ("Queues", BAR)),
-    Shot("full", ("f",), ("[Traceback]",)),
+    Shot("full", ("f", "left_square_bracket"), ("[Traceback]",)),
     Shot("timeline", ("enter", "enter", "left_square_bracket", "left_square_bracket"), ("attempt",)),
     Shot("diff", ("enter", "enter", "left_square_bracket"), ("message",)),
     Shot("export", ("e",), ("Export jobs",)),
@@ -91,7 +96,9 @@ def main() -> int:
         addresses = DemoOptions(postgres_url=servers.postgres_url, redis_url=servers.redis_url)
         with open_stage(addresses) as stage:
             asyncio.run(plan(stage))
-            time.sleep(options.seconds)
+            time.sleep(options.seconds / 2)
+            asyncio.run(break_receipts(stage))
+            time.sleep(options.seconds / 2)
             asyncio.run(shoot(stage, shots, servers if options.only in {"", LOST.name} else None))
     for picture in sorted(HERE.glob("*.svg")):
         convert(picture)
@@ -105,6 +112,13 @@ async def plan(stage: Stage) -> None:
             jobs.schedule(name, cron, type_, payload, tz=tz, queue=queue)
         await jobs.schedules.announce()
         await jobs.schedules.pause("newsletter")
+
+
+async def break_receipts(stage: Stage) -> None:
+    """Give the failures so far their owners, and deploy the release that breaks receipts."""
+    async with JobQueue.from_settings(stage.settings) as jobs:
+        await take_known(jobs)
+    await stage.workers.deploy(BROKEN)
 
 
 async def shoot(stage: Stage, shots: list[Shot], servers: EmbeddedServers | None) -> None:
