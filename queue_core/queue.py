@@ -385,6 +385,8 @@ class JobQueue(Housed, JobVerbs):
         Raises:
             ConfigurationError: the name is taken, the function cannot be called by parameter names, or a limit is none.
         """
+        if retry is not None and not isinstance(retry, Retry):
+            raise ConfigurationError(f"retry is a Retry, such as Retry(max_retries=3), not {retry!r}")
         policy = (retry or Retry()).resolved(self.settings.defaults)
         options = task_options(queue, priority, policy)
         hard, soft = time_limits(timeout, soft_timeout, self.settings.defaults.timeout)

@@ -119,12 +119,15 @@ def add_change(verb: Parser, destructive: bool = False, why: bool = True) -> Non
 
 def duration(text: str) -> float:
     """Return the seconds in 5, 500ms, 5m, 1h or 7d."""
-    from queue_core.model.validation import parse_duration
+    from queue_core.model.validation import FARTHEST, parse_duration
 
     try:
-        return parse_duration(text)
+        seconds = parse_duration(text)
     except ValueError as problem:
         raise argparse.ArgumentTypeError(str(problem)) from None
+    if not seconds <= FARTHEST:
+        raise argparse.ArgumentTypeError(f"'{text}' is more than a hundred years")
+    return seconds
 
 
 def positive(text: str) -> float:

@@ -81,7 +81,7 @@ def run_mute(options: argparse.Namespace, output: Output) -> int:
 def run_resolve(options: argparse.Namespace, output: Output) -> int:
     """Resolve a signature."""
     _one_of(options, "--in RELEASE, --next, --now or --off", options.in_, options.next, options.now, options.off)
-    mended = options.in_ or ("next" if options.next else "now")
+    mended = options.in_ if options.in_ is not None else "next" if options.next else "now"
     return _change(
         options,
         output,
@@ -114,7 +114,7 @@ def run_note(options: argparse.Namespace, output: Output) -> int:
 
 
 def _one_of(options: argparse.Namespace, words: str, *given: object) -> None:
-    if sum(one not in (None, False) for one in given) != 1:
+    if sum(one is not None and one is not False for one in given) != 1:
         raise UsageError(f"give one of {words}")
 
 

@@ -367,8 +367,8 @@ def _types(overview: Overview) -> Check:
     orphans = [f"{name} ({plural(number, 'job')})" for name, number in sorted(overview.orphaned_types.items())]
     if not orphans:
         return Check("types", "ok", "every waiting type has a worker")
-    advice = "start a worker that has these tasks, or correct the type where it is enqueued"
-    return Check("types", "fail", f"no worker for {_some(orphans)}", advice)
+    advice = "start a worker that has these tasks and serves their queues, or correct the type where it is enqueued"
+    return Check("types", "fail", f"no worker takes {_some(orphans)} from their queues", advice)
 
 
 def _waiting(overview: Overview) -> Check:

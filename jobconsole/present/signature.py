@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jobconsole.format.humanize import age, exact
 from jobconsole.present.facts import Fact, Facts
 from queue_core.model.text import safe
-from queue_core.model.triage.signatures import NEXT, NOW, Ruled, SignatureRule, SignatureState
+from queue_core.model.triage.signatures import NEXT, NOW, Ruled, SignatureFacts, SignatureRule, SignatureState
 
 if TYPE_CHECKING:
     from jobconsole.format.spans import RenderContext, Spans
@@ -73,7 +73,7 @@ def state_sentence(state: SignatureState) -> str:
     if state.word == "muted":
         text = f"muted until {_moment(facts.until)}" if facts.until is not None else "muted"
         if facts.factor is not None:
-            text = f"muted until there are {exact(round(facts.at_count * facts.factor))} jobs"
+            text = f"muted until there are {exact(_grown(facts))} jobs"
         return f"{text}, by {facts.by}"
     if facts.state == "resolved":
         mended = {NEXT: "in the next release", NOW: "as of " + _moment(facts.at)}.get(
@@ -88,7 +88,15 @@ def state_sentence(state: SignatureState) -> str:
 
 
 def _moment(at: float | None) -> str:
-    return "" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    if at is None:
+        return ""
+    time = _time(at)
+    return "the end of time" if time is None else time.strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _grown(facts: SignatureFacts) -> int:
+    """Return at how many dead jobs a mute ends."""
+    return round(min(facts.at_count * (facts.factor or 1.0), 1e18))
 
 
 def of_state(state: SignatureState) -> Facts:
@@ -136,7 +144,7 @@ def state_body(state: SignatureState) -> dict[str, Any]:
         "set_by": facts.by or None,
         "set_at": _time(facts.at or None),
         "muted_until": _time(facts.until) if state.word == "muted" else None,
-        "muted_until_count": round(facts.at_count * facts.factor) if state.word == "muted" and facts.factor else None,
+        "muted_until_count": _grown(facts) if state.word == "muted" and facts.factor else None,
         "resolved_in": facts.release or None if facts.state == "resolved" else None,
         "regressed_at": _time(state.regressed_at),
         "regressed_on": state.regressed_on,
@@ -149,4 +157,10 @@ def state_body(state: SignatureState) -> dict[str, Any]:
 
 
 def _time(at: float | None) -> datetime | None:
-    return None if at is None else datetime.fromtimestamp(at, UTC)
+    """Return a moment; None also where it is beyond all dates, which a store may hold though no call writes it."""
+    if at is None:
+        return None
+    try:
+        return datetime.fromtimestamp(at, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from queue_core.client.context import JobContext
-from queue_core.errors import QueueCoreError
+from queue_core.errors import ConfigurationError, QueueCoreError
 from queue_core.model.job import NewJob, Outcome, OutcomeKind, Settled, summary
 from queue_core.model.retry import Reschedule, RetryLater
 from queue_core.model.validation import check_headers
@@ -88,7 +88,13 @@ class Hooks:
         self.after: list[Middleware] = []
 
     def add(self, hook: Middleware) -> None:
-        """Register a middleware; a second time changes nothing."""
+        """Register a middleware; a second time changes nothing.
+
+        Raises:
+            ConfigurationError: it is none.
+        """
+        if not isinstance(hook, Middleware):
+            raise ConfigurationError(f"a middleware is an object of a subclass of Middleware, not {hook!r}")
         if hook in self._registered:
             return
         self._registered.append(hook)

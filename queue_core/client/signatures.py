@@ -39,7 +39,7 @@ from queue_core.model.triage.signatures import (
     runbook_in,
     undone,
 )
-from queue_core.model.validation import check_seconds
+from queue_core.model.validation import FARTHEST, check_seconds
 from queue_core.ports.inspector import Inspector
 from queue_core.ports.operations import OperationStore
 
@@ -58,6 +58,8 @@ RUNBOOKS_SECONDS = 10.0
 """Between two reads of the runbooks that workers announce."""
 TRIES = 10
 """Tries of a change that others overtake."""
+MOST_GROWTH = 1_000_000
+"""Times as many dead jobs, at most, until which a mute may last."""
 VERBS = frozenset(get_args(SignatureVerb))
 """The verbs on signatures, which `undo` takes back."""
 
@@ -151,7 +153,7 @@ class Signatures(Guarded):
         Return the number of the operation. Its jobs stay counted and can be retried.
 
         Raises:
-            InvalidArgument: no such time, or a growth of 1 and less.
+            InvalidArgument: no such time, more than a hundred years, or a growth of 1 and less or over a million.
             SignatureNotFound: no dead job has this signature.
         """
         if off:
@@ -160,9 +162,12 @@ class Signatures(Guarded):
             )
         if [for_, until, until_growth].count(None) != 2:
             raise InvalidArgument("a mute is for a time, until a time, or until a growth: give one of them")
-        if until_growth is not None and not until_growth > 1:
-            raise InvalidArgument(f"a mute ends when there are so many times as many dead jobs, not {until_growth}")
+        if until_growth is not None and not 1 < until_growth <= MOST_GROWTH:
+            text = f"a mute ends when there are 1 to {MOST_GROWTH:,} times as many dead jobs"
+            raise InvalidArgument(f"{text}, not {until_growth:g}")
         seconds = None if for_ is None else check_seconds(for_, "the time of a mute")
+        if seconds is not None and seconds > FARTHEST:
+            raise InvalidArgument(f"the time of a mute: {for_!r} is more than a hundred years")
 
         def muted(group: SignatureInfo, now: float) -> Mapping[str, Any]:
             ends = until.timestamp() if until is not None else None if seconds is None else now + seconds

@@ -76,7 +76,7 @@ def load_target(target: str) -> JobQueue:
         raise ConfigurationError(f"cannot import '{module_name}': {error}") from error
     except QueueCoreError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigurationError(f"importing '{module_name}' failed: {type(error).__name__}: {error}") from error
     found = getattr(module, name or "jobs", None)
     if not isinstance(found, JobQueue):

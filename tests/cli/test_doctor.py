@@ -162,7 +162,12 @@ class TestJudgement:
         [
             (replace(WELL, workers=()), "workers", "warn", "0 alive, 0 lost"),
             (replace(WELL, workers=(WORKER, replace(WORKER, lost=True))), "workers", "warn", "1 alive, 1 lost"),
-            (replace(WELL, orphaned_types={"a\x1b": 2}), "types", "fail", "no worker for a␛ (2 jobs)"),
+            (
+                replace(WELL, orphaned_types={"a\x1b": 2}),
+                "types",
+                "fail",
+                "no worker takes a␛ (2 jobs) from their queues",
+            ),
             (replace(WELL, queues=(replace(QUEUE, paused=True),)), "paused queues", "warn", "work"),
             (
                 replace(WELL, queues=(replace(QUEUE, oldest=NOW - timedelta(hours=2)),)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 from pathlib import Path
 
+from queue_core.model.triage.signatures import UNTOUCHED, changed
 from tests.cli.conftest import Shop
 from tests.conformance.making import failure
 from tests.conformance.world import World
@@ -89,3 +90,38 @@ def test_refusals(file_shop: Shop) -> None:
     assert shop("dlq", "note", SIGNATURE, "two\nlines").code == 2
     assert shop("dlq", "own", SIGNATURE, "--dry-run", "--read-only").code == 0
     assert shop("op", "list", "--json").body["operations"] == []
+
+
+def test_a_change_that_no_screen_could_show_is_refused_before_it_is_written(shop: Shop) -> None:
+    shop.play(scene)
+    wrong = {
+        ("mute", "--for", "3000000d"): "more than a hundred years",
+        ("mute", "--until-growth", "inf"): "1 to 1,000,000 times",
+        ("mute", "--until-growth", "1e308"): "1 to 1,000,000 times",
+        ("mute", "--until-growth", "0"): "1 to 1,000,000 times",
+        ("mute", "--until-growth", "nan"): "1 to 1,000,000 times",
+        ("resolve", "--in", ""): "release",
+    }
+    for (verb, *options), words in wrong.items():
+        answer = shop("dlq", verb, SIGNATURE, *options)
+        assert answer.code == 2, (verb, options, answer.err)
+        assert words in answer.err
+    assert shop("op", "list", "--json").body["operations"] == []
+    assert shop("dlq", "groups", "--window", "99999999d").code == 2
+
+
+def test_a_state_beyond_all_dates_is_shown(shop: Shop) -> None:
+    """Written by an earlier version."""
+
+    async def muted(world: World) -> None:
+        await scene(world)
+        for growth in (None, 1e308):
+            before = (await world.inspector.signature_facts([SIGNATURE]))[1].get(SIGNATURE, UNTOUCHED)
+            after = changed(
+                before, 1, state="muted", until=1e18 if growth is None else None, factor=growth, at_count=30
+            )
+            await world.operations.set_facts(SIGNATURE, before, after)
+
+    shop.play(muted)
+    assert shop("dlq", "show", SIGNATURE).code == 0
+    assert shop("dlq", "groups", "--json").code == 0

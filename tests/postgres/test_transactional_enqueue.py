@@ -138,3 +138,18 @@ async def test_a_store_without_transactions(redis_url: str) -> None:
     async with JobQueue(redis=redis_url) as jobs:
         with pytest.raises(QueueCoreError, match="PostgreSQL"):
             await jobs.enqueue("anything", connection=object())
+
+
+async def test_others_look_up_the_queue_at_the_same_time(jobs: JobQueue, postgres_url: str) -> None:
+    """Each transactional enqueue has its queue's number read again, which took it from those that were using it."""
+
+    async def apart(key: str) -> None:
+        async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
+            await jobs.enqueue("anything", {}, connection=connection, ordering_key=key)
+
+    for number in range(5):
+        await asyncio.gather(
+            *(apart(f"{number}-{one}") for one in range(4)),
+            *(jobs.enqueue("anything", {}, unique=f"{number}-{one}") for one in range(4)),
+        )
+    assert (await jobs.inspector.conservation()).unfinished == 40

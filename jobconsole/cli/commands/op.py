@@ -121,7 +121,8 @@ def _check_undoable(operation: Operation) -> None:
         return
     if request.verb not in {"delete", "move", "mute", "resolve", "own", "note"}:
         raise CommandError(
-            f"operation #{operation.number} is a {request.verb}, which cannot be undone; a delete and a move can"
+            f"operation #{operation.number} is a {request.verb}, which cannot be undone; "
+            "delete, move, drain, mute, resolve, own and note can"
         )
     if not operation.ended:
         number = operation.number

@@ -181,14 +181,15 @@ class QueueIds:
         self._read_at = float("-inf")
 
     async def create(self, names: set[str], runner: SerialRunner) -> dict[str, int]:
-        """Return the ids of queues, among others, after creating those that do not exist."""
-        missing = sorted(names - self._known.keys())
-        if missing:
-            for name, queue_id in await runner.run(*create_queues(missing)):
-                self._known[name] = queue_id
-        if not names <= self._known.keys():
-            return await self.create(names, runner)  # another producer was creating the same queue at this moment
-        return self._known
+        """Return the ids of queues after creating those that do not exist; the answer is the caller's own."""
+        found = {name: self._known[name] for name in names if name in self._known}
+        if missing := sorted(names - found.keys()):
+            rows = await runner.run(*create_queues(missing))
+            found.update(rows)
+            self._known.update(rows)
+            if not names <= found.keys():
+                return await self.create(names, runner)  # another producer was creating the same queue at this moment
+        return found
 
     async def find(self, queue: str, runner: SerialRunner) -> int | None:
         """Return the id of a queue, or None when there is no such queue."""
