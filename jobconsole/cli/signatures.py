@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from jobconsole.cli.commands.causes import group_of
-from jobconsole.cli.failures import DONE, UsageError
+from jobconsole.cli.failures import DONE, Missing, UsageError
 from jobconsole.cli.output import Output
+from jobconsole.cli.pace import begin_at
 from jobconsole.cli.root import Parser, add_change, positive
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import group_body
 from jobconsole.present.signature import of_state, state_sentence
+from queue_core.errors import SignatureNotFound
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ def add_verbs_on_one(add: Callable[..., Parser]) -> None:
     mute = add("mute", run_mute, "keep a signature silent; its jobs stay counted and can be retried")
     _add_signature(mute)
     mute.add_argument("--for", dest="for_", type=positive, metavar="T", help="for so long, as 4h")
+    mute.add_argument("--until", type=begin_at, metavar="TIME", help="until then, as in 2030-01-31T09:00:00+01:00")
     mute.add_argument("--until-growth", type=float, metavar="N", help="until there are N times as many dead jobs")
     _add_off(mute)
     resolve = add("resolve", run_resolve, "mark a signature as mended: a death on a later release brings it back")
@@ -64,13 +67,15 @@ def _show(output: Output, group: SignatureInfo, state: SignatureState, operation
 
 def run_mute(options: argparse.Namespace, output: Output) -> int:
     """Mute a signature."""
-    _one_of(options, "--for T, --until-growth N or --off", options.for_, options.until_growth, options.off)
+    given = (options.for_, options.until, options.until_growth, options.off)
+    _one_of(options, "--for T, --until TIME, --until-growth N or --off", *given)
     return _change(
         options,
         output,
         lambda jobs: jobs.signatures.mute(
             options.signature,
             for_=options.for_,
+            until=options.until,
             until_growth=options.until_growth,
             off=options.off,
             why=options.why,
@@ -118,9 +123,21 @@ def _one_of(options: argparse.Namespace, words: str, *given: object) -> None:
         raise UsageError(f"give one of {words}")
 
 
+async def _group(jobs: JobQueue, signature: str) -> SignatureInfo:
+    """Return the signature that begins so; by its whole name also one whose jobs have all been retried since."""
+    try:
+        return await group_of(jobs, signature)
+    except Missing:
+        try:
+            return (await jobs.signatures.known(signature))[0]
+        except SignatureNotFound:
+            pass
+        raise
+
+
 def _change(options: argparse.Namespace, output: Output, act: Callable[[JobQueue], Awaitable[int]]) -> int:
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        group = await group_of(jobs, options.signature)
+        group = await _group(jobs, options.signature)
         options.signature = group.signature
         if options.dry_run:
             if output.as_json:
@@ -129,7 +146,7 @@ def _change(options: argparse.Namespace, output: Output, act: Callable[[JobQueue
                 output.line(f"would {options.verb} {group.signature}: {safe(group.title, 200)}")
             return DONE
         number = await act(jobs)
-        _show(output, *(await jobs.signatures.get(group.signature)), number)
+        _show(output, *(await jobs.signatures.known(group.signature)), number)
         return DONE
 
     return connected(options, output, run, "" if options.dry_run else f"dlq {options.verb}")

@@ -176,6 +176,7 @@ class BlockingSignatures:
 
     states = Blocking(Signatures.states)
     get = Blocking(Signatures.get)
+    known = Blocking(Signatures.known)
     mute = Blocking(Signatures.mute)
     resolve = Blocking(Signatures.resolve)
     own = Blocking(Signatures.own)

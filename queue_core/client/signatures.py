@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, get_args
 
 from queue_core.client.operations import Guarded, Operations, this_author
@@ -135,6 +135,27 @@ class Signatures(Guarded):
             raise SignatureNotFound(signature)
         return found[0], (await self.states(found, window))[found[0].signature]
 
+    async def known(self, signature: str, window: float = WINDOW) -> tuple[SignatureInfo, SignatureState]:
+        """Return a signature as `get` does; by its whole name also one none of whose jobs is dead any more.
+
+        Such a one counts 0 jobs, and has its name as title.
+
+        Raises:
+            SignatureNotFound: no job has died of it, as far as is known.
+        """
+        try:
+            return await self.get(signature, window)
+        except SignatureNotFound:
+            deaths = await self._inspector.signature_deaths([signature])
+            if not deaths:
+                raise
+        first, last = min(one.first_at for one in deaths), max(one.last_at for one in deaths)
+        gone = SignatureInfo(
+            signature, signature, 0, 0, (), datetime.fromtimestamp(first, UTC), datetime.fromtimestamp(last, UTC),
+            (), (), "",
+        )  # fmt: skip
+        return gone, (await self.states([gone], window))[signature]
+
     # -- changes
 
     async def mute(
@@ -157,9 +178,7 @@ class Signatures(Guarded):
             SignatureNotFound: no dead job has this signature.
         """
         if off:
-            return await self._set(
-                signature, "mute", "off", why, author, lambda group, now: {"state": "", "until": None}
-            )
+            return await self._set(signature, "mute", "off", why, author, _unset, "muted")
         if [for_, until, until_growth].count(None) != 2:
             raise InvalidArgument("a mute is for a time, until a time, or until a growth: give one of them")
         if until_growth is not None and not 1 < until_growth <= MOST_GROWTH:
@@ -189,7 +208,7 @@ class Signatures(Guarded):
             SignatureNotFound: no dead job has this signature.
         """
         if off:
-            return await self._set(signature, "resolve", "off", why, author, lambda group, now: {"state": ""})
+            return await self._set(signature, "resolve", "off", why, author, _unset, "resolved")
         release = check_mended(in_)
         given = {"state": "resolved", "release": release, "until": None, "factor": None}
         words = {NEXT: "in the next release", NOW: "now"}.get(release, f"in {release}")
@@ -266,16 +285,20 @@ class Signatures(Guarded):
         why: str,
         author: Author | None,
         given: Callable[[SignatureInfo, float], Mapping[str, Any]],
+        ends: str = "",
     ) -> int:
-        """Record and make a change. An owner or a note makes what is new or back known."""
+        """Record and make a change. An owner or a note makes what is new or back known.
+
+        `ends`: the only state that it changes, for another one may be set.
+        """
         self._check(f"dlq {verb}")
-        group, state = await self.get(signature)
+        group, state = await self.known(signature)
         who = author or this_author()
         request = OperationRequest(verb, f"{words}: {group.title}", who, why, signatures=(group.signature,))
 
         def after(facts: SignatureFacts, now: float, by: int) -> SignatureFacts:
-            fields = dict(given(group, now))
-            if "state" not in fields and state.word not in ("muted", "resolved"):
+            fields = {} if ends and facts.state != ends else dict(given(group, now))
+            if not ends and "state" not in fields and state.word not in ("muted", "resolved"):
                 fields["state"] = ""
             if "state" in fields:
                 fields |= {"at": now, "by": who.user}
@@ -304,6 +327,10 @@ class Signatures(Guarded):
 
         await self._operations.record(request, act, on_record=numbers.append)
         return numbers[0]
+
+
+def _unset(group: SignatureInfo, now: float) -> Mapping[str, Any]:
+    return {"state": ""}
 
 
 def _seen(group: SignatureInfo) -> SignatureCounts:

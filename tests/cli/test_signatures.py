@@ -31,6 +31,8 @@ def test_from_new_to_resolved_and_back(shop: Shop) -> None:
     assert (noted.code, noted.err) == (0, "")
     assert noted.out.startswith(f"#2 {SIGNATURE} ")
     assert shop("dlq", "mute", SIGNATURE, "--until-growth", "10", "--json").body["muted_until_count"] == 10
+    until = shop("dlq", "mute", SIGNATURE, "--until", "2090-01-31T09:00:00Z", "--json").body["muted_until"]
+    assert until.startswith("2090-01-31T09:00:00")
     assert shop("dlq", "mute", SIGNATURE, "--off", "--json").body["state"] == "known"
     assert shop("dlq", "resolve", SIGNATURE, "--in", "r125", "--json").body["resolved_in"] == "r125"
     text = shop("dlq", "groups").out
@@ -40,11 +42,11 @@ def test_from_new_to_resolved_and_back(shop: Shop) -> None:
     for words in ("100% since r124, none before; 0 of 1 on r123", "mx-7 throttles us", "https://example.org/1"):
         assert words in shown
     listed = shop("op", "list", "--json").body["operations"]
-    assert [one["verb"] for one in listed] == ["resolve", "mute", "mute", "note", "own"]
+    assert [one["verb"] for one in listed] == ["resolve", "mute", "mute", "mute", "note", "own"]
     assert listed[-1]["why"] == "on call"
-    assert shop("op", "undo", "5").code == 0
+    assert shop("op", "undo", "6").code == 0
     assert shop("dlq", "show", SIGNATURE, "--json").body["group"]["state"] == "known"
-    assert shop("op", "undo", "5").code != 0
+    assert shop("op", "undo", "6").code != 0
 
 
 def test_the_runbook_of_a_task_is_shown(shop: Shop) -> None:

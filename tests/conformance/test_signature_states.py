@@ -243,6 +243,31 @@ async def test_each_change_is_recorded_and_can_be_undone(world: World) -> None:
     assert await signatures.undo(first) is None, "changed since"
 
 
+async def test_what_is_resolved_is_not_unmuted(world: World) -> None:
+    await die(world, "r124")
+    signatures = signatures_of(world)
+    await signatures.resolve(SIGNATURE, in_="r125")
+    await signatures.mute(SIGNATURE, off=True)
+    assert await word(world) == "resolved"
+    await signatures.mute(SIGNATURE, for_="4h")
+    await signatures.resolve(SIGNATURE, off=True)
+    assert await word(world) == "muted"
+
+
+async def test_one_whose_jobs_were_all_retried_can_be_resolved(world: World) -> None:
+    job_id = await die(world, "r124")
+    await world.advance(1)
+    await world.change("retry", [job_id])
+    signatures = signatures_of(world)
+    with pytest.raises(SignatureNotFound):
+        await signatures.get(SIGNATURE)
+    assert (await signatures.known(SIGNATURE))[0].count == 0
+    await signatures.resolve(SIGNATURE, in_="r125")
+    release = await world.store.register_release("r126")
+    await world.settle(await world.claim_job(job_id, release=release), "dead")
+    assert await word(world) == "regressed"
+
+
 async def test_two_who_write_at_once_lose_nothing(world: World) -> None:
     await die(world)
     before = (await world.inspector.signature_facts([SIGNATURE])).facts
