@@ -9,13 +9,23 @@ import pytest
 
 WAITING = (
     "acceptance/test_demo.py",
+    "redis/store/test_idle_fleet.py",
+    "model/test_replay.py",
+    "postgres/rules/test_ordering_races.py",
+    "postgres/frozen/test_frozen_migrate.py",
+    "simulation/test_simulation.py",
+    "postgres/test_settle_errors.py",
+    "architecture/test_typing.py",
+    "redis/store/test_scale.py",
+    "acceptance/test_demo_releases.py",
+    "worker/test_supervisor.py",
+    "redis/test_idle.py",
     "conformance/test_conservation.py",
     "tui/test_overdue.py",
     "faults/test_frozen_processes.py",
     "postgres/idle/test_idle.py",
     "tui/test_fuzz.py",
     "tui/test_losing.py",
-    "redis/store/test_idle_fleet.py",
     "tui/test_newness.py",
     "tui/test_hostile.py",
     "postgres/frozen/test_frozen.py",
@@ -39,10 +49,9 @@ WAITING = (
     "worker/test_stubborn.py",
     "conformance/test_jobs_gone.py",
     "worker/test_gone.py",
-    "postgres/frozen/test_frozen_migrate.py",
 )
-"""Files of few tests that take a minute or more, most of it without computing; the longest first. Others are begun by
-the number of their tests."""
+"""Files of few tests that take long for their number, most of it without computing; the longest first. Others are
+begun by the number of their tests."""
 
 
 PART = 0.6

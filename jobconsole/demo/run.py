@@ -147,6 +147,7 @@ async def show_console(stage: Stage, stopping: Stopping, end: float, facts: Sequ
 
     hints = [*(Hint(fact) for fact in facts), *(Hint.parse(hint) for hint in stage.hints)]
     app = ConsoleApp(Connection(lambda: JobQueue.from_settings(stage.settings)), context="demo", hints=hints)
+    app.on_hang_up(stopping.request)
     running: asyncio.Task[Any] = asyncio.create_task(app.run_async())
     try:
         while not running.done() and not stopping.requested and time.monotonic() < end:

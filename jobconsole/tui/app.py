@@ -337,6 +337,10 @@ class ConsoleApp(App[int], inherit_bindings=False):
             return
         self.exit(0)
 
+    def on_hang_up(self, call: Callable[[], None]) -> None:
+        """Have `call` called, in a thread, when the terminal is gone."""
+        end_with_terminal(_STDIN, call)
+
 
 for _view in VIEWS:
     setattr(ConsoleApp, f"do_{_view.action}", partialmethod(ConsoleApp.switch_mode, _view.name))

@@ -75,6 +75,13 @@ def compress_styles(driver: type[Driver]) -> type[Driver]:
         def write(self, data: str) -> None:
             super().write(shortened(data))
 
+        def stop_application_mode(self) -> None:
+            try:
+                super().stop_application_mode()
+            except OSError:
+                # The terminal is gone. The thread that reads keys was not asked to end, and would read for ever.
+                self.exit_event.set()
+
     return Thrifty
 
 

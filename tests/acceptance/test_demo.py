@@ -1,6 +1,7 @@
 """The demo from the outside: real servers, real work, real failures, and a sum that can fail."""
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from queue_core.model.report import SignatureInfo
 from queue_core.model.states import Status
 from queue_core.model.triage.signatures import SignatureState
 from tests.acceptance.demo_process import DemoProcess, assert_nothing_left, folder_of
-from tests.acceptance.terminal import in_a_terminal
+from tests.acceptance.terminal import PseudoTerminal, in_a_terminal
 
 COUNTS = {"enqueued", "completed", "dead", "cancelled", "unfinished"}
 KEYS = {*COUNTS, "retries", "lost", "stale_writes", "stale_refused", "seconds"}
@@ -157,3 +158,15 @@ def test_in_a_terminal_the_console_opens_and_the_sum_follows() -> None:
     opened, closed = screen.index("\x1b[?1049h"), screen.index("\x1b[?1049l")
     assert screen.index("workers: ") < opened
     assert "lost 0, stale writes 0" in screen[closed:]
+
+
+@pytest.mark.timeout(180)
+def test_without_its_terminal_it_ends_and_leaves_nothing() -> None:
+    """The thread that reads keys went on alone, with half of a processor, after everything else had ended."""
+    command = [sys.executable, "-m", "jobconsole", "demo", "--lease", "2s"]
+    terminal = PseudoTerminal(command, (120, 40), os.environ)
+    try:
+        terminal.wait_for("Dead letters")
+        assert terminal.hang_up() == 0
+    finally:
+        terminal.close()

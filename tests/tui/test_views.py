@@ -215,7 +215,7 @@ async def test_the_id_is_copied(sit: Sit, buried: Buried) -> None:
         await seat.ready()
         await seat.until("TimeoutError")
         await seat.press("y")
-        await seat.until("copied 9f31c2aaaaaa")
+        await seat.until("copied the signature's id 9f31c2aaaaaa")
         assert seat.app.clipboard == "9f31c2aaaaaa"
 
 
