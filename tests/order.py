@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 WAITING = (
+    "simulation/test_many.py",
     "acceptance/test_demo.py",
     "redis/store/test_idle_fleet.py",
     "model/test_replay.py",

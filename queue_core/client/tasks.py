@@ -259,7 +259,7 @@ def define(
     Raises:
         ConfigurationError: the function cannot be called by parameter names, or its runbook is no line of text.
     """
-    if not callable(function) or not hasattr(function, "__qualname__"):
+    if not callable(function) or isinstance(getattr(function, "definition", None), Definition):
         raise ConfigurationError(f"a task is a function, not {function!r}")
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())

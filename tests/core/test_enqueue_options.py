@@ -54,3 +54,21 @@ def test_a_method_is_no_task() -> None:
         jobs.task(Images.resize)
     assert jobs.task(Images.crop).name == "crop"
     assert jobs.task(Images().resize).name == "resize", "a bound one brings its object"
+
+
+def test_what_is_no_task_retry_or_middleware_is_refused_in_a_sentence() -> None:
+    jobs = JobQueue(memory=True)
+
+    @jobs.task
+    def double(n: int) -> int:
+        return 2 * n
+
+    for register, words in (
+        (lambda: jobs.task(double), "a task is a function"),
+        (lambda: jobs.task(name="again")(double), "a task is a function"),
+        (lambda: jobs.cron("* * * * *")(double), "a task is a function"),
+        (lambda: jobs.task(retry=3), "retry is a Retry"),
+        (lambda: jobs.middleware(3), "a middleware is"),
+    ):
+        with pytest.raises(ConfigurationError, match=words):
+            register()
