@@ -18,19 +18,26 @@ SLOW = (
     "architecture/test_typing.py",
     "cli/test_bench.py",
     "cli/test_careful.py::TestInterrupted",
+    "cli/test_process.py",
     "conformance/test_conservation.py",
     "conformance/test_jobs_cron.py::test_one_job_a_tick",
+    "conformance/test_jobs_gone.py",
     "conformance/test_jobs_loop_ends.py",
     "console/test_storm.py",
     "embedded/",
     "faults/",
+    "fleet/",
+    "leaks/test_leaks.py::test_what_processes",
     "model/test_replay.py",
+    "mutations/test_mutations.py::test_some_are_seen",
     "postgres/frozen/",
     "postgres/idle/",
     "postgres/operations/test_locks.py",
+    "postgres/operations/test_steps.py::test_a_step_looks_at_its_members_only",
     "postgres/operations/test_steps_at_once.py",
     "postgres/rules/test_ordering_races.py",
     "postgres/schema/test_earlier.py",
+    "postgres/test_session.py::test_a_worker_keeps_at_most_four_connections",
     "redis/store/test_idle_fleet.py",
     "redis/store/test_rules_at_once.py",
     "redis/store/test_scale.py",
@@ -38,6 +45,7 @@ SLOW = (
     "redis_topology/",
     "simulation/test_many.py",
     "sqlite/test_operations_processes.py",
+    "sqlite/test_processes.py",
     "sqlite/test_rules_processes.py",
     "tui/test_fuzz.py",
     "tui/test_hostile.py",
@@ -46,9 +54,16 @@ SLOW = (
     "worker/",
 )
 """How the names of these tests begin."""
-SMALL_FORM = ("simulation/test_many.py",)
-"""Files of which the selection has none: a test that is not slow does the same in small."""
-SHARE = 6
+SMALL_FORM = (
+    "acceptance/test_demo.py",
+    "architecture/test_typing.py",
+    "leaks/",
+    "mutations/",
+    "redis/store/test_scale.py",
+    "simulation/test_many.py",
+)
+"""Files of which the selection has none: tests that are not slow do the same in small."""
+SHARE = 8
 """One in so many is in the selection, and at least one of each file."""
 CHOICES = ("some", "rest", "all")
 """Values of `--slow`: the selection, what it leaves out and nothing else, or no difference."""

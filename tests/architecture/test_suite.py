@@ -64,6 +64,16 @@ def test_a_run_that_broke_off_is_made_once_more(
     assert last == "Needed a second run: all of it (the wheels), tests/test_a.py::test_b (the wheels)"
 
 
+def test_a_failed_slow_test_is_run_again(suite: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the few that failed a selection would be taken again, which can leave out the one that failed."""
+    monkeypatch.setattr(suite, "OLDER", ())
+    commands = answers(monkeypatch, suite, 0, 1, 0)
+    assert suite.main(60.0, []) == 0
+    chosen = commands[2].index("--slow=all")
+    assert chosen > commands[2].index("--slow")
+    assert "--last-failed" in commands[2]
+
+
 def test_what_fails_twice_has_failed(suite: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(answers(monkeypatch, suite, 1, 1)) == 0
     assert suite.main(60.0, []) == 1
@@ -106,16 +116,18 @@ def test_a_pass_that_could_not_end_in_time_is_named_last(
     suite: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Cut short, it would end as if a test had failed."""
+    monkeypatch.setattr(suite, "ENOUGH_FOR_SLOW", 1e9)
     monkeypatch.setattr(suite, "ENOUGH", 1e9)
-    commands = answers(monkeypatch, suite, 0, 0)
+    commands = answers(monkeypatch, suite, 0)
     assert suite.main(60.0, []) == 0
-    assert len(commands) == 2
+    assert len(commands) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-3:] == [f"  PostgreSQL {release}: no time was left for it" for release in (15, 16, 17)]
+    left = ["the slow tests", *(f"PostgreSQL {release}" for release in (15, 16, 17))]
+    assert lines[-4:] == [f"  {name}: no time was left for it" for name in left]
 
 
 def test_each_test_is_in_one_of_its_passes(suite: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite, "ENOUGH", 1e9)
+    monkeypatch.setattr(suite, "OLDER", ())
     commands = answers(monkeypatch, suite, 0, 0)
     assert suite.main(60.0, []) == 0
     assert "--slow" not in commands[0]
