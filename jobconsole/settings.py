@@ -22,7 +22,7 @@ Colour = Literal["red", "orange", "yellow", "green", "cyan", "blue", "magenta", 
 
 
 class Alerts(SettingsModel):
-    """From which value on the console rings the bell and notifies; what is left out never does."""
+    """For what the console rings the bell and notifies: the values from which on; what is left out never does."""
 
     # jobs in the DLQ
     dead: int | None = Field(default=None, ge=1)
@@ -33,8 +33,10 @@ class Alerts(SettingsModel):
     # age of the oldest ready job
     oldest: Duration | None = None
     lost_workers: int | None = Field(default=None, ge=1)
+    # also for signatures that are new, that came back, or whose mute ended because they grew
+    signatures: bool = True
     bell: bool = True
-    # by OSC 9, which many terminals show on the desktop
+    # by OSC 9 and OSC 777, which many terminals show on the desktop
     notify: bool = True
 
 

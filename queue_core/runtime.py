@@ -257,7 +257,9 @@ then is one back that had failed soon after its return: it flaps, or it is full 
 class Circuit:
     """Closed while the server works; open for a pause after each failure, then one call goes through to try it.
 
-    A loss is logged once, and its end once: a server that works in between and fails again has not been back.
+    A loss is logged once, and its end once: a server that works in between and fails again has not been back. What
+    comes of a call is about the server as it was when the call began: a pop that waits on a frozen primary
+    fails seconds after its successor has taken over.
     """
 
     def __init__(self, name: str, clock: Clock | None = None, meanwhile: str = "going on without it") -> None:
@@ -265,7 +267,9 @@ class Circuit:
         # what a loss means, for the log
         self._meanwhile = meanwhile
         self._clock = clock or SystemClock()
-        self._open = self._trying = self._flapping = False
+        self._open = self._flapping = False
+        # counts losses and returns: a call belongs to that in which it began
+        self.era = 0
         self._pause = FIRST
         # seconds of the monotonic clock
         self._retry_at = self._failed_at = self._closed_at = float("-inf")
@@ -281,34 +285,36 @@ class Circuit:
         if now < self._retry_at:
             return False
         # This caller tries; the others wait until it is known what came of it.
-        self._trying = True
         self._retry_at = now + self._pause
         return True
 
-    def failed(self, reason: str) -> None:
-        """Note that a call failed."""
+    def failed(self, reason: str, era: int) -> None:
+        """Note that a call failed which began in this era; one from before the last loss or return is ignored."""
+        if era != self.era:
+            return
         now = self._clock.monotonic()
         if not self._open:
             self._open = True
+            self.era += 1
             self._flapping = now - self._closed_at < SETTLED
             if now - self._failed_at > SETTLED:
                 self._pause = FIRST
         if self.lost_since is None:
             self.lost_since = self._clock.now()
             logger.warning("%s lost, %s: %s", self._name, self._meanwhile, reason)
-        self._trying = False
         self.reason = reason
         self._failed_at = now
         self._retry_at = now + self._pause
         self._pause = min(MOST, self._pause * 2)
 
-    def worked(self) -> None:
-        """Note that a call worked; one that was on its way when another failed does not count."""
-        if self.lost_since is None or (self._open and not self._trying):
+    def worked(self, era: int) -> None:
+        """Note that a call worked which began in this era; one from before the last loss or return is ignored."""
+        if self.lost_since is None or era != self.era:
             return
         now = self._clock.monotonic()
         if self._open:
-            self._open = self._trying = False
+            self._open = False
+            self.era += 1
             self._closed_at = now
         if not self._flapping or now - self._failed_at >= SETTLED:
             logger.warning("%s is back after %.1f s", self._name, self._clock.now() - self.lost_since)

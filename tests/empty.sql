@@ -15,6 +15,7 @@ DELETE FROM releases;
 DELETE FROM signature_releases;
 DELETE FROM type_releases;
 DELETE FROM signature_states;
+DELETE FROM saved_filters;
 DELETE FROM workers;
 DELETE FROM leaders;
 DELETE FROM operation_members;

@@ -120,6 +120,16 @@ def draft_of(job: Job) -> Draft:
     return Draft(pretty(job.payload_text), *rest)
 
 
+def editing(job_id: str, text: str, why: str = "") -> list[str]:
+    """Return the words of the command that enqueues an edited payload as a new job.
+
+    Raises:
+        NotJson: the text is no JSON.
+    """
+    value_of(text)
+    return ["job", "edit", job_id, f"--payload={compact(text)}", *([f"--why={why}"] if why else [])]
+
+
 async def read_known(inspector: Inspector, type_: str, queue: str) -> Known:
     """Return what workers announced of a type.
 

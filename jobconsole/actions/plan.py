@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from jobconsole.core.rows import LINE, NAME, JobLine, QueueLine, job_line
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.format.humanize import exact, moment_of
+from queue_core.client.finding.inspector import progress_of
 from queue_core.errors import InvalidArgument, InvalidJob, JobNotFound, QueueCoreError, StoreUnavailable
 from queue_core.model.filters import Filter, Term
 from queue_core.model.operation import (
@@ -30,6 +31,7 @@ from queue_core.model.validation import check_name
 from queue_core.ports.inspector import Inspector
 
 if TYPE_CHECKING:
+    from queue_core.client.finding.search import SearchProgress
     from queue_core.client.operations import Operations
 
 
@@ -151,6 +153,8 @@ class Plan:
     rollout: Rollout = UNTHROTTLED
     # a person's reason
     why: str = ""
+    # where its filter looks for a text: how far; None: it looks for none
+    searched: SearchProgress | None = None
 
     def request(self, author: Author) -> OperationRequest:
         """Return the operation that it becomes."""
@@ -253,8 +257,16 @@ async def plan(inspector: Inspector, verb: Verb, target: Target) -> Plan:
         found.update(dict.fromkeys(await inspector.ids(where, FREEZE_LIMIT + 1)))
     capped = len(found) > FREEZE_LIMIT
     ids = tuple(found)[:FREEZE_LIMIT]
+    searched = [search for where in target.wheres if (search := progress_of(inspector, where)) is not None]
     return Plan(
-        verb, target.label, ids, capped, target.keys, target.signatures, rollout=default_rollout(verb, len(ids))
+        verb,
+        target.label,
+        ids,
+        capped,
+        target.keys,
+        target.signatures,
+        rollout=default_rollout(verb, len(ids)),
+        searched=searched[0] if searched else None,
     )
 
 

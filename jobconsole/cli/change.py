@@ -30,7 +30,15 @@ from jobconsole.cli.pace import (
     submit_plan,
 )
 from jobconsole.cli.root import Parser, add_change
-from jobconsole.cli.selection import JobSelection, add_selection, check_queue, find_ids, selection_of
+from jobconsole.cli.selection import (
+    JobSelection,
+    add_selection,
+    check_queue,
+    find_ids,
+    search,
+    search_body,
+    selection_of,
+)
 from jobconsole.cli.session import connected
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import WORDS
@@ -90,6 +98,7 @@ async def _planned(
     from jobconsole.actions.caution import cautions
     from jobconsole.actions.plan import Target, plan
 
+    await search(jobs, options, chosen.where)
     wheres = () if chosen.where is None else (chosen.where,)
     signatures = await _signatures(jobs, chosen)
     target = Target(_label(chosen), chosen.ids, wheres, signatures=signatures)
@@ -135,6 +144,7 @@ def _report_dry_run(output: Output, verb: Verb, plan: Plan, warnings: Sequence[s
         output.json({
             "dry_run": True, "verb": verb, "matched": len(plan.ids),
             **plan.options._asdict(), **plan.rollout._asdict(), "warnings": warnings, "ids": plan.ids,
+            **search_body(plan.searched),
         })  # fmt: skip
         return DONE
     how = "".join(f", {words}" for words in in_words(plan.options, plan.rollout)) if plan.ids else ""
@@ -164,7 +174,8 @@ async def _detached(jobs: JobQueue, output: Output, report: Report, warnings: Se
     number = None if report.operation is None else report.operation.number
     if output.as_json:
         matched = len(report.plan.ids)
-        output.json({"verb": report.plan.verb, "matched": matched, "operation": number, "warnings": warnings})
+        body = {"verb": report.plan.verb, "matched": matched, "operation": number, "warnings": warnings}
+        output.json(body | search_body(report.plan.searched))
     else:
         output.line(str(number))
     # The operation runs: its number must be written, and the verb is done, even if the question below fails.
@@ -215,7 +226,8 @@ def _reported(output: Output, verb: Verb, result: _Result) -> int:
         fail(sentence)
     unfinished = end_of_limit(report)
     if output.as_json:
-        output.json(_body(verb, report, result.missing) | {"warnings": result.warnings})
+        body = _body(verb, report, result.missing) | {"warnings": result.warnings}
+        output.json(body | search_body(report.plan.searched))
     else:
         counts = f", skipped {report.skipped:,}, errored {report.errored:,}" if report.done != report.processed else ""
         output.line(f"{WORDS[verb].past} {plural(report.processed, 'job')}{_capped(report.plan)}{counts}")
@@ -243,7 +255,11 @@ def _body(verb: Verb, report: Report, missing: Sequence[str]) -> dict[str, objec
 
 
 def _capped(plan: Plan) -> str:
-    return " (more match; run it again)" if plan.capped else ""
+    searched = plan.searched
+    some = ""
+    if searched is not None and not searched.whole:
+        some = f" (found in {searched.looked_at:,} of {searched.total:,} dead jobs)"
+    return some + (" (more match; run it again)" if plan.capped else "")
 
 
 Run = Callable[[argparse.Namespace, Output], int]

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from queue_core.client.logs import LogFormat, LogLevel
 
 
+_MAY_BE_EMPTY = {"prefix", "why"}
+"""What an empty text means something for: keys without a prefix, no reason."""
+
+
 class Parser(argparse.ArgumentParser):
     """Reports errors as `UsageError`, writes through `Output`, and gets its arguments from a module on first use."""
 
@@ -49,6 +53,13 @@ class Parser(argparse.ArgumentParser):
             self._check_value(action, value)
             return value
         return super()._get_values(action, arg_strings)
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        # A variable of a shell that is not set chooses everything, another context or all addresses otherwise.
+        plain = action.type is None and action.choices is None
+        if plain and not arg_string.strip() and action.dest not in _MAY_BE_EMPTY:
+            raise argparse.ArgumentError(action, f"it needs a value, and '{arg_string}' is none")
+        return super()._get_value(action, arg_string)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         # argparse's own sentence differs between the versions of Python.
@@ -174,6 +185,7 @@ NOUNS = {
     "job": "list, show, compare, logs, stack, enqueue, edit, retry, move, cancel, delete and restore jobs",
     "dlq": "the dead-letter queue: groups, show, compare, own, note, mute, resolve, list, review, retry, move, delete, "
     "restore, export, purge",
+    "filter": "list, save and remove filters by name, shared by all consoles of a store",
     "op": "what was done: list, show, watch, pause, resume, cancel, undo and run operations",
     "queue": "list, pause, resume and drain queues",
     "schedule": "list, trigger, pause, resume and remove schedules",
@@ -196,6 +208,7 @@ _FAMILIES = {
     "demo": "launch",
     "open": "launch",
     "bench": "launch",
+    "filter": "dlq",
     "queue": "queue",
     "type": "queue",
     "events": "watch",

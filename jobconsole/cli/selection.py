@@ -5,22 +5,26 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from jobconsole.cli.failures import UsageError
+from jobconsole.cli.failures import UsageError, note, progress
 from jobconsole.cli.root import duration
 from queue_core.errors import FilterError, JobNotFound, QueueNotFound
 
 if TYPE_CHECKING:
+    from queue_core.client.finding.search import SearchProgress
     from queue_core.model.filters import Filter
     from queue_core.queue import JobQueue
 
 
 _FLAGS = {"type": ":=", "queue": ":=", "tag": ":=", "signature": ":", "status": ":"}
 """Options that are one term of a filter, with the sign between field and value."""
+_SLICE = 0.4
+"""Seconds between two lines that show how far a search is."""
 _LONGEST_INPUT = 64 << 20
 """Bytes of ids that are read from standard input: more than a million."""
 
@@ -37,6 +41,8 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     """Declare the options that narrow a list."""
     group = parser.add_argument_group("filters (all of them must hold)")
     group.add_argument("--filter", metavar="TEXT", help="in the filter language, as in 'type:mail err:~smtp age:<1h'")
+    whole = "look for a text: in all dead jobs, however long that takes (default: for 2 s)"
+    group.add_argument("--search-all", action="store_true", help=whole)
     group.add_argument("--type", metavar="NAME", help="of this type")
     group.add_argument("--queue", metavar="NAME", help="in this queue")
     group.add_argument("--signature", metavar="HEX", help="whose error signature begins so")
@@ -178,6 +184,43 @@ async def _begin_so(jobs: JobQueue, given: str, head: str, tail: str, trash: boo
     if tail and len(found) != 1:
         raise UsageError(f"more than {PAGE * PAGES:,} ids begin like '{given}'; give more of it")
     return found
+
+
+async def search(jobs: JobQueue, options: argparse.Namespace, where: Filter | None) -> SearchProgress | None:
+    """Look for the texts that a filter asks for, and note how far that went; None: it asks for none.
+
+    Lists and changes by this filter mean what was found.
+
+    Raises:
+        FilterError: too many error signatures have an owner or a state that is asked for.
+    """
+    if where is None or not any(term.field == "text" for term in where.terms):
+        return None
+    from jobconsole.format.words import searched_phrase
+    from queue_core.client.finding.inspector import search_texts
+    from queue_core.client.finding.search import SEARCH_SECONDS
+
+    ends = time.monotonic() + SEARCH_SECONDS
+    try:
+        while (found := await search_texts(jobs.inspector, where, _SLICE)) is not None and not (
+            found.done or found.full
+        ):
+            progress(searched_phrase(found))
+            if not options.search_all and time.monotonic() >= ends:
+                break
+    finally:
+        progress("")
+    if found is not None:
+        goes_on = "" if found.done or found.full else "; --search-all goes on to the end"
+        note(f"{searched_phrase(found)}{goes_on}")
+    return found
+
+
+def search_body(found: SearchProgress | None) -> dict[str, object]:
+    """Return how far a search went, for JSON; nothing where there was none."""
+    if found is None:
+        return {}
+    return {"searched": {"jobs": found.looked_at, "of": found.total, "found": found.found, "whole": found.whole}}
 
 
 def _ids(arguments: Sequence[str]) -> list[str]:

@@ -96,7 +96,7 @@ def connected(options: argparse.Namespace, output: Output, command: Command, cha
             if settings.read_only:
                 # Verbs that change were refused above; should one have been forgotten, it changes nothing.
                 jobs.operations, jobs.schedules = jobs.operations.read_only(), jobs.schedules.read_only()
-                jobs.signatures = jobs.signatures.read_only()
+                jobs.signatures, jobs.filters = jobs.signatures.read_only(), jobs.filters.read_only()
             return await command(jobs, options, output)
         finally:
             await jobs.close()

@@ -1,4 +1,4 @@
-"""Thresholds: notify once when a metric crosses its limit."""
+"""What a console notifies of, once each: metrics that cross their limits, and signatures that are new or back."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from jobconsole.core.latency import word
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.format.humanize import elapsed, exact, plural, seconds_between
+from queue_core.model.report import SignatureInfo
+from queue_core.model.text import safe
+from queue_core.model.triage.signatures import grown_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,9 @@ class Thresholds:
     oldest: float | None = None
     # workers whose heartbeats stopped
     lost_workers: int | None = None
-    # ring the bell of the terminal, send it a notification (OSC 9)
+    # also of signatures that are new, that came back, or whose mute ended because they grew
+    signatures: bool = True
+    # ring the bell of the terminal, send it a notification (OSC 9 and 777)
     bell: bool = True
     notify: bool = True
 
@@ -78,6 +83,82 @@ class AlertWatcher:
             elif value < limit * REARM:
                 self._alerted.discard(measure.name)
         return sentences
+
+
+TITLE = 80
+"""Characters of a signature's title in a sentence."""
+
+
+class SignatureWatcher:
+    """Remembers which signatures needed attention; those that did at the first snapshot are never reported."""
+
+    def __init__(self) -> None:
+        # the store's time at the first snapshot
+        self._since = 0.0
+        # what was reported, or was there at the start, by when its state was set
+        self._reported: set[tuple[str, str, float]] = set()
+        # the mutes that were seen to last
+        self._muted: set[tuple[str, float]] = set()
+
+    def update(self, snapshot: Snapshot) -> list[str]:
+        """Return a sentence for each signature that has become new, came back or grew out of its mute."""
+        start = not self._since
+        self._since = self._since or snapshot.now.timestamp()
+        found = [one for group in snapshot.signatures if (one := self._change(group, snapshot)) is not None]
+        fresh = [(key, sentence) for key, sentence in found if key not in self._reported]
+        self._reported.update(key for key, _ in fresh)
+        return [] if start else [sentence for _, sentence in fresh]
+
+    def _change(self, group: SignatureInfo, snapshot: Snapshot) -> tuple[tuple[str, str, float], str] | None:
+        state = snapshot.states.get(group.signature)
+        if state is None:
+            return None
+        name, set_at, title = group.signature, state.facts.at, safe(group.title, TITLE)
+        if state.word == "new" and group.first_seen.timestamp() >= self._since:
+            since = f", since {safe(state.since, TITLE)}" if state.since and state.suspect else ""
+            return (name, "new", 0.0), f"NEW {title}{since}"
+        if state.word == "regressed" and (state.regressed_at or 0.0) >= self._since:
+            on = f" on {safe(state.regressed_on, TITLE)}" if state.regressed_on else ""
+            return (name, "regressed", set_at), f"REGRESSED {title}{on}"
+        if state.facts.state != "muted":
+            return None
+        if state.word == "muted":
+            self._muted.add((name, set_at))
+        elif grown_out(state.facts, group.count) and ((name, set_at) in self._muted or set_at >= self._since):
+            return (name, "grown", set_at), f"no longer muted: {title} has grown to {plural(group.count, 'job')}"
+        return None
+
+
+MESSAGE_SECONDS = 10.0
+"""Between two messages, at least: what comes meanwhile goes into the next one."""
+MOST_SENTENCES = 3
+"""Sentences of a message; of others it has the number."""
+
+
+class Notices:
+    """Gathers what a console notifies of into messages that do not come too often."""
+
+    def __init__(self, thresholds: Thresholds) -> None:
+        self._metrics = AlertWatcher(thresholds)
+        self._signatures = SignatureWatcher() if thresholds.signatures else None
+        self._waiting: list[str] = []
+        # by the clock of its caller
+        self._next_at = 0.0
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Note what there is to notify of."""
+        self._waiting += self._metrics.update(snapshot)
+        if self._signatures is not None:
+            self._waiting += self._signatures.update(snapshot)
+
+    def due(self, now: float) -> str:
+        """Return the message that is to go out now, by a steady clock; "" for none."""
+        if not self._waiting or now < self._next_at:
+            return ""
+        self._next_at = now + MESSAGE_SECONDS
+        shown, more = self._waiting[:MOST_SENTENCES], len(self._waiting) - MOST_SENTENCES
+        self._waiting = []
+        return "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
 
 
 def _limit(name: str, limit: float) -> str:

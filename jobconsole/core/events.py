@@ -16,7 +16,7 @@ from queue_core.model.text import safe
 
 KEPT = 5_000
 """Events that are kept; at 5,000 a second one second of them."""
-_FIELDS = frozenset({"type", "queue", "id", "worker", "signature", "error", "text"})
+_FIELDS = frozenset({"type", "queue", "id", "worker", "signature", "error", "word"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def matches(event: Event, where: Filter) -> bool:
 
 
 def _holds(event: Event, term: Term) -> bool:
-    if term.field == "text":
+    if term.field == "word":
         return any(term.value.lower() in text.lower() for text in _texts(event))
     value = _value(event, term.field)
     if value is None:

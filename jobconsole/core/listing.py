@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from jobconsole.core.rows import JobLine, job_line
+from queue_core.client.finding.inspector import search_texts
 from queue_core.model.filters import Filter, Term
 from queue_core.model.report import Order
 from queue_core.model.states import Status
@@ -44,6 +45,8 @@ class Window:
     loaded: bool = False
     # whether nothing follows the last row
     complete: bool = False
+    # fields of payloads that its rows have
+    fields: tuple[str, ...] = ()
     # so many rows came in above that the held ones do not touch the newest page any more
     behind: bool = False
 
@@ -119,14 +122,15 @@ class Window:
                 for row in held[start : start + TOGETHER]
             ]
             pages = await asyncio.gather(*(inspector.jobs(where, 1) for where in wheres))
-            found |= {job.id: job_line(job) for page in pages for job in page.jobs}
+            found |= {job.id: job_line(job, self.fields) for page in pages for job in page.jobs}
         asked = {row.id for row in held}
         self._renew([found.get(row.id, row) for row in self.rows if row.id in found or row.id not in asked])
 
     async def _read(self, inspector: Inspector, after: str, hold: bool = False) -> frozenset[str]:
         """Read the page after a row, and return the ids that are in it."""
+        await search_texts(inspector, self.where)
         page = await inspector.jobs(self.where, PAGE, self.cursors[after], self.order)
-        fresh = [job_line(job) for job in page.jobs]
+        fresh = [job_line(job, self.fields) for job in page.jobs]
         head = self.rows[: self.places[after] + 1] if after in self.places else []
         rest = self.rows[len(head) :]
         known = frozenset(row.id for row in fresh)

@@ -213,7 +213,7 @@ class ActiveOperations:
 
 def unknown(where: Filter) -> str:
     """Return the field of a filter that operations do not have; "" when they have all."""
-    return next((term.field for term in where.terms if term.field not in {"text", "signature"}), "")
+    return next((term.field for term in where.terms if term.field not in {"word", "signature"}), "")
 
 
 def matching(lines: Iterable[OperationLine], where: Filter) -> list[OperationLine]:
@@ -223,7 +223,7 @@ def matching(lines: Iterable[OperationLine], where: Filter) -> list[OperationLin
 
 def _holds(line: OperationLine, term: Term) -> bool:
     one = line.operation
-    if term.field == "text":
+    if term.field == "word":
         words = (f"#{one.number}", line.verb, line.label, line.user, line.host, line.why, line.note, one.state)
         return any(contains(word, term.value) for word in words)
     return term.field == "signature" and any(found.startswith(term.value) for found in one.request.signatures)
@@ -318,8 +318,16 @@ def retry_sentence(operation: Operation, outcomes: Outcomes, now: datetime) -> s
     return f"{moment_of(operation.created_at, now)} {user}: {came}{state} (#{operation.number})"
 
 
+def succeeded(line: OperationLine) -> bool:
+    """Return whether it is a retry of one signature all of whose jobs have completed."""
+    one, outcomes = line.operation, line.operation.outcomes
+    if one.request.verb != "retry" or len(one.request.signatures) != 1 or one.state != "done" or outcomes is None:
+        return False
+    return outcomes.completed == one.processed > 0
+
+
 _UNDOES = re.compile(r"(?:takes|undoes) #([0-9]{1,15})(?: back)?")
-_UNDOING = frozenset({"restore", "move", "resume", "mute", "resolve", "own", "note"})
+_UNDOING = frozenset({"restore", "move", "resume", "mute", "resolve", "own", "note", "save", "remove"})
 """The verbs of operations that take others back."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
+from queue_core.client.causes.fields import leaves
 from queue_core.model.job import Attempt, Job
 from queue_core.model.report import QueueInfo, SignatureInfo, WorkerInfo
 from queue_core.model.rules import BANDS, band
@@ -18,6 +19,8 @@ T = TypeVar("T")
 
 NAME = 120
 """Characters of a name that are kept."""
+FIELD = 60
+"""Characters of a field of a payload that are kept."""
 LINE = 400
 """Characters of an error or message that are kept."""
 
@@ -55,6 +58,8 @@ class JobLine:
     trashed: bool
     # that its last worker announced; "": unknown
     release: str = ""
+    # the values of the payload's fields that were asked for, in their order; None: the payload is too long for a list
+    fields: tuple[str, ...] | None = ()
 
     @property
     def key(self) -> str:
@@ -62,8 +67,8 @@ class JobLine:
         return self.id
 
 
-def job_line(job: Job) -> JobLine:
-    """Return the job as a list shows it."""
+def job_line(job: Job, paths: Sequence[str] = ()) -> JobLine:
+    """Return the job as a list shows it; `paths`: fields of its payload."""
     return JobLine(
         id=job.id,
         type=safe(job.type, NAME),
@@ -87,7 +92,15 @@ def job_line(job: Job) -> JobLine:
         token=job.token,
         trashed=job.trashed_at is not None,
         release=safe(job.release or "", NAME),
+        fields=_fields(job, paths) if paths else (),
     )
+
+
+def _fields(job: Job, paths: Sequence[str]) -> tuple[str, ...] | None:
+    if job.payload is None:
+        return None
+    found = leaves(job.payload)
+    return tuple(safe(found[path].text, FIELD) if path in found else "" for path in paths)
 
 
 def clean_signature(info: SignatureInfo) -> SignatureInfo:

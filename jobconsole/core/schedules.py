@@ -113,7 +113,7 @@ ORDERS: tuple[tuple[str, Callable[[ScheduleLine], tuple[float | str, ...]]], ...
 def unknown(where: Filter) -> str:
     """Return the field of a filter that schedules do not have; "" when they have all."""
     names = (term.field for term in where.terms)
-    return next((name for name in names if name not in (*FIELDS, "text") and not name.startswith("payload.")), "")
+    return next((name for name in names if name not in (*FIELDS, "word") and not name.startswith("payload.")), "")
 
 
 def matching(lines: Iterable[ScheduleLine], where: Filter, now: datetime) -> Sequence[ScheduleLine]:
@@ -123,7 +123,7 @@ def matching(lines: Iterable[ScheduleLine], where: Filter, now: datetime) -> Seq
 
 def _holds(line: ScheduleLine, term: Term, now: datetime) -> bool:
     one = line.planned.schedule
-    if term.field == "text":
+    if term.field == "word":
         words = (one.name, one.type, one.queue, one.cron, one.tz, one.payload, line.state(now))
         return any(contains(word, term.value) for word in words)
     if term.field in {"type", "queue"}:

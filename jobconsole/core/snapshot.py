@@ -11,16 +11,19 @@ from datetime import datetime, timedelta
 
 from jobconsole.core.rows import JobLine, QueueLine, clean_signature, clean_worker, job_line, queue_line
 from jobconsole.format.glyphs import Ring
-from queue_core.client.signatures import states_of
+from queue_core.client.finding.inspector import search_texts
+from queue_core.client.operating.signatures import StatesRead, read_states
 from queue_core.model.events import EventBatch, EventName
 from queue_core.model.filters import Filter, Term
-from queue_core.model.report import SeriesPoint, SignatureInfo, WorkerInfo
+from queue_core.model.report import Release, SeriesPoint, SignatureInfo, WorkerInfo
 from queue_core.model.states import Status
 from queue_core.model.text import safe
 from queue_core.model.triage.rules import NO_BOOK, RuleBook
-from queue_core.model.triage.signatures import SignatureState
+from queue_core.model.triage.signatures import SignatureState, TypeRuns
 from queue_core.ports.inspector import Inspector
 
+MOST_SLICES = 30
+"""Parts of a trend."""
 LONGEST_SPAN = 3_600.0
 """Seconds of the series that is read."""
 RUNNING = Filter((Term("status", "=", Status.RUNNING.value),))
@@ -35,12 +38,16 @@ class SnapshotNeeds:
     where: Filter = DEAD
     # seconds over which growth and trend of signatures are counted
     window: float = 900.0
-    slices: int = 6
     signatures: int = 500
     # the longest running jobs
     running: int = 200
     # of throughput: the last hour, and the running minute
     minutes: int = 61
+
+    @property
+    def slices(self) -> int:
+        """The parts of the window that trends are counted by: minutes, which are the smallest there are, at most 30."""
+        return max(1, min(MOST_SLICES, int(self.window / 60)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,9 @@ class Snapshot:
     totals: SnapshotTotals
     # of the signatures
     states: Mapping[str, SignatureState] = field(default_factory=dict)
+    # in their order, the oldest first, and what became of the jobs of each type on each
+    releases: tuple[Release, ...] = ()
+    runs: tuple[TypeRuns, ...] = ()
 
     @property
     def deaths(self) -> int:
@@ -95,6 +105,13 @@ class Snapshot:
         return timedelta(seconds=min(self.needs.window, LONGEST_SPAN))
 
 
+def live_releases(snapshot: Snapshot) -> list[str]:
+    """Return the releases of workers that are alive, the newest first."""
+    places = {one.name: one.place for one in snapshot.releases}
+    live = {worker.release for worker in snapshot.workers if worker.release and not worker.lost}
+    return sorted(live, key=lambda name: (places.get(name, len(places)), name), reverse=True)
+
+
 async def read_snapshot(inspector: Inspector, needs: SnapshotNeeds, book: RuleBook = NO_BOOK) -> Snapshot:
     """Read overview, signatures, the first page of running jobs and the newest throughput together.
 
@@ -104,7 +121,7 @@ async def read_snapshot(inspector: Inspector, needs: SnapshotNeeds, book: RuleBo
         StoreUnavailable: the store did not answer in time.
     """
     began = time.monotonic()
-    overview, (signatures, states), running, series = await asyncio.gather(
+    overview, (signatures, triage), running, series = await asyncio.gather(
         inspector.overview(),
         _signatures(inspector, needs, book),
         inspector.jobs(RUNNING, needs.running, None, "oldest"),
@@ -125,15 +142,18 @@ async def read_snapshot(inspector: Inspector, needs: SnapshotNeeds, book: RuleBo
         more_running=running.cursor is not None,
         series=tuple(series),
         totals=_totals(queues, workers, sum(queue.trashed for queue in overview.queues)),
-        states=states,
+        states=triage.states,
+        releases=triage.releases,
+        runs=triage.runs,
     )
 
 
 async def _signatures(
     inspector: Inspector, needs: SnapshotNeeds, book: RuleBook
-) -> tuple[list[SignatureInfo], Mapping[str, SignatureState]]:
+) -> tuple[list[SignatureInfo], StatesRead]:
+    await search_texts(inspector, needs.where)
     groups = await inspector.signatures(needs.where, needs.window, needs.slices, needs.signatures)
-    return groups, await states_of(inspector, groups, needs.window, book)
+    return groups, await read_states(inspector, groups, needs.window, book)
 
 
 def _totals(queues: tuple[QueueLine, ...], workers: tuple[WorkerInfo, ...], trashed: int) -> SnapshotTotals:
@@ -209,11 +229,15 @@ class RateMeter:
     def _begin(self, name: str, series: Sequence[SeriesPoint], field: str, now: datetime, steady: float) -> None:
         """Count what happened before the first look as if each minute had been even."""
         self._missing[name] = 0.0
+        ring = self.rings[name]
         for point in series:
+            counted: int = getattr(point, field)
+            if not counted:
+                continue
             start = int(steady - (now - point.minute).total_seconds())
             seconds = range(start, min(start + 60, int(steady)))
             for second in seconds:
-                self.rings[name].add(second, getattr(point, field) / len(seconds))
+                ring.add(second, counted / len(seconds))
 
 
 SAMPLES = 60

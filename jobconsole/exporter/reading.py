@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from queue_core.client.signatures import WINDOW, states_of
+from queue_core.client.operating.signatures import WINDOW, states_of
 from queue_core.errors import QueueCoreError
 from queue_core.model.addresses import mask
 from queue_core.model.filters import parse

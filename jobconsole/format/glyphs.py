@@ -98,10 +98,13 @@ class Glyphs:
     # of the bands high, normal, low
     shades: tuple[str, str, str]
     up: str
+    down: str
     dot: str
     ellipsis: str
     separator: str
     alert: str
+    # below a chart, where a release went live
+    tick: str
     waits: str
     ok: str
     pause: str
@@ -135,10 +138,12 @@ UNICODE = Glyphs(
     bar_empty="─",
     shades=("█", "▓", "░"),
     up="↑",
+    down="↓",
     dot="●",
     ellipsis="…",
     separator="·",
     alert="▲",
+    tick="╷",
     waits="◷",
     ok="✓",
     pause="‖",
@@ -170,10 +175,12 @@ ASCII = Glyphs(
     bar_empty="-",
     shades=("#", "=", "-"),
     up="^",
+    down="v",
     dot="*",
     ellipsis="~",
     separator="-",
     alert="!",
+    tick="'",
     waits="@",
     ok="v",
     pause="=",

@@ -67,7 +67,7 @@ class LiveDisplay(Drawing):
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        self._snapshot = self._connection.run(read_snapshot(self._connection.jobs.inspector, self._needs))
+        self._snapshot = self._connection.run(self._read())
 
         def stop(*_: object) -> None:
             self.stop()
@@ -110,26 +110,30 @@ class LiveDisplay(Drawing):
         one = self._snapshot
         if one is None:
             return [LinesBlock([head]), *problem]
+        columns = signature_columns("15m", trend=True, states=one.states)
         return [
             LinesBlock([head, _totals(one)]),
             *problem,
             TableBlock("Queues", QUEUE_COLUMNS, one.queues, "no queues"),
-            TableBlock("Dead jobs by error", signature_columns("15m", trend=True), one.signatures, "no dead jobs"),
+            TableBlock("Dead jobs by error", columns, one.signatures, "no dead jobs"),
             TableBlock("Running", JOB_COLUMNS, one.running, "no job is running"),
         ]
 
     async def _update(self) -> None:
         """Read and draw until it is cancelled; a store that is away is shown, and tried again."""
-        inspector = self._connection.jobs.inspector
         end = asyncio.get_running_loop().time() + self._seconds
         while asyncio.get_running_loop().time() < end:
             await asyncio.sleep(self._every)
             try:
-                self._snapshot, self._problem = await read_snapshot(inspector, self._needs), ""
+                self._snapshot, self._problem = await self._read(), ""
             except QueueCoreError as error:
                 self._problem = sentence_of(error)
             self._draw()
         self.stop()
+
+    async def _read(self) -> Snapshot:
+        jobs = self._connection.jobs
+        return await read_snapshot(jobs.inspector, self._needs, await jobs.signatures.rules())
 
     def _draw(self) -> None:
         with self._drawing:

@@ -163,11 +163,12 @@ def signature_columns(
     same: Mapping[str, int] | None = None,
     trend: bool = False,
     states: Mapping[str, SignatureState] = NO_STATES,
+    narrow: bool = False,
 ) -> tuple[Column[SignatureInfo], ...]:
     """Return the columns of error signatures; `window`: the time over which growth is counted, such as 15m.
 
-    `usual`: the type that nearly all are of; only others are shown, before the title. `same`: how many characters each
-    title shares with another. `trend`: deaths are drawn. `states`: owners and releases have columns.
+    `usual`: the type that nearly all are of; only others are shown, before the title. `same`: characters that a title
+    shares with another. `trend`: deaths are drawn. `states`: owners and releases have columns. `narrow`: types are cut.
     """
 
     def cut(info: SignatureInfo, spans: Spans, width: int, ellipsis: str) -> Spans:
@@ -177,23 +178,21 @@ def signature_columns(
     def title(info: SignatureInfo, context: RenderContext) -> Spans:
         return (*state_spans(states.get(info.signature), context), *_title(info, usual))
 
-    bars: tuple[Column[SignatureInfo], ...] = ()
-    if trend:
-        bars = (Column("TREND", TREND, lambda info, context: trend_of(info, context.glyphs), need=4),)
+    bars: Column[SignatureInfo] = Column("TREND", TREND, lambda info, at: trend_of(info, at.glyphs), need=4)
     known: list[Column[SignatureInfo]] = []
     if any(one.owner for one in states.values()):
         known.append(Column("BY", 2, lambda info, context: owner_spans(states.get(info.signature)), need=2))
     if any(since_mark(state) != "-" for state in states.values()):
         known.append(Column("SINCE", 6, lambda info, context: since_spans(states.get(info.signature)), need=1))
     if not usual:
-        known.append(Column("TYPE", 13, _types, need=3))
+        known.append(Column("TYPE", 11 if narrow else 13, _types, need=3))
     return (
         Column("COUNT", 6, lambda info, context: number(info.count, tone="strong"), right=True),
         Column(window, 6, _grown, right=True),
-        *bars,
+        *([bars] if trend else []),
         Column("LAST", 4, lambda info, context: _age(info.last_seen, context), right=True, need=2),
         *known,
-        Column("ERROR SIGNATURE", 30, title, flex=True, cut=cut),
+        Column("ERROR SIGNATURE", 28 if narrow else 30, title, flex=True, cut=cut),
     )
 
 

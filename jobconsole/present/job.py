@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from jobconsole.core.latency import word
@@ -12,9 +13,10 @@ from jobconsole.core.rows import NAME, retried_before
 from jobconsole.format import humanize
 from jobconsole.format.humanize import moment_of, plural, size
 from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Span, wrap
-from jobconsole.present.columns import fact_line, fact_lines, trend_of
+from jobconsole.present.columns import fact_line, fact_lines
 from jobconsole.present.facts import Fact, Facts, but, of_group, of_job, only
 from jobconsole.present.history import diff_lines, peek_lines, timeline_lines, traceback_lines
+from jobconsole.present.release import LiveSince, trend_lines
 from jobconsole.present.signature import of_state
 from jobconsole.present.stack import LiveStack, stack_lines
 from queue_core.model.job import LINE_BYTES, Attempt, Job, LogEntry
@@ -50,13 +52,14 @@ class GroupNotes:
     retried: str = ""
     # its state; None: it is not known yet
     state: SignatureState | None = None
+    # the releases that went live, for its trend
+    deployments: tuple[LiveSince, ...] = ()
 
-    @property
-    def facts(self) -> Facts:
-        """What there is to show of it."""
+    def facts(self, now: datetime | None = None) -> Facts:
+        """What there is to show of it; moments of the same day as `now` as their times alone."""
         state = self.state
         touched = state is not None and (state.word != "known" or state.since or state.facts.changes or state.rule)
-        known = of_state(state) if state is not None and touched else ()
+        known = of_state(state, now) if state is not None and touched else ()
         return (*known, Fact("retried", self.retried, "warn"), Fact("repair", self.hint, "accent"))
 
 
@@ -64,13 +67,18 @@ def signature_lines(info: SignatureInfo, context: RenderContext, width: int, not
     """Return what a group of dead jobs has in common, what was tried, and how to repair it where that is known."""
     title: list[Line] = [((part, "bad"),) for part in wrap(info.title, width)]
     facts = but(of_group(info, word(notes.window) if notes.window else ""), "error")
-    trend = Fact("trend", "".join(text for text, _ in trend_of(info, context.glyphs)) if info.grown else None, "accent")
-    return [*title, *fact_lines((*facts, trend, *notes.facts), context, width)]
+    known = fact_lines(notes.facts(context.now), context, width)
+    return [
+        *title,
+        *fact_lines(facts, context, width),
+        *trend_lines(info, notes.window, notes.deployments, context, width),
+        *known,
+    ]
 
 
 def group_brief(info: SignatureInfo, notes: GroupNotes, context: RenderContext) -> Line:
     """Return in one line the outcome of earlier retries of a group, how to repair it, or what it concerns."""
-    return fact_line(but(notes.facts) or only(of_group(info), "types", "queues"), context)
+    return fact_line(but(notes.facts(context.now)) or only(of_group(info), "types", "queues"), context)
 
 
 def job_brief(job: Job, context: RenderContext) -> Line:
@@ -232,17 +240,23 @@ def head_lines(
     return job_lines(data.job, context, width) if data else [((subject.job_id, "muted"),)]
 
 
-def cause_lines(subject: DetailSubject, data: DetailData | None, context: RenderContext, width: int) -> list[Line]:
-    """Return what a breakdown or a comparison is about, in two lines."""
+def cause_lines(
+    subject: DetailSubject, data: DetailData | None, context: RenderContext, width: int, notes: GroupNotes | None = None
+) -> list[Line]:
+    """Return what a breakdown or a comparison is about, in two lines; with `notes` the trend and the releases, too."""
     if subject.group is None:
         return job_lines(data.job, context, width)[:1] if data else [((subject.job_id, "muted"),)]
     title, facts = wrap(subject.group.title, width), of_group(subject.group)
     first, last = (moment_of(at, context.now) for at in (subject.group.first_seen, subject.group.last_seen))
     counted = (Fact("jobs", humanize.exact(subject.group.count), "strong"), Fact("died", f"{first} to {last}"))
-    return [
+    lines: list[Line] = [
         ((title[0] + ("…" if len(title) > 1 else ""), "bad"),),
         fact_line((*counted, *only(facts, "types")), context),
     ]
+    if notes is None:
+        return lines
+    since = fact_lines(only(notes.facts(context.now), "since"), context, width)
+    return [*lines, *trend_lines(subject.group, notes.window, notes.deployments, context, width), *since]
 
 
 def brief_lines(

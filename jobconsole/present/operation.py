@@ -10,6 +10,7 @@ from jobconsole.format.spans import LABEL, Line, RenderContext, Span, Spans, fit
 from jobconsole.format.words import outcome_phrase, state_phrase
 from jobconsole.present.columns import BAR, Column, bar, fact_lines, number, state
 from jobconsole.present.facts import but, of_operation, only
+from queue_core.client.operating.signatures import VERBS as SIGNATURE_VERBS
 from queue_core.model.operation import Operation, OperationState, Outcomes
 from queue_core.model.states import Status
 
@@ -22,6 +23,8 @@ STATE_TONES: dict[OperationState, str] = {
     "cancelled": "muted",
     "failed": "bad",
 }
+SHORT = 6
+"""Leading characters of a signature that are shown in a line."""
 SMALL_BAR = 7
 """Cells of a progress bar in a list."""
 
@@ -58,7 +61,20 @@ def _state_cell(line: OperationLine, context: RenderContext) -> Spans:
 def _outcome(line: OperationLine, context: RenderContext) -> Spans:
     one, outcomes = line.operation, line.operation.outcomes
     tone = "text" if outcomes is None or not outcomes.ended else "bad" if outcomes.dead else "good"
-    return ((outcome_phrase(one), tone),)
+    return ((outcome_phrase(one) or _set(line), tone),)
+
+
+def _set(line: OperationLine) -> str:
+    """Return what was set of a signature: the words before its title."""
+    return line.label.partition(": ")[0] if line.verb in SIGNATURE_VERBS else ""
+
+
+def _target(line: OperationLine, context: RenderContext) -> Spans:
+    """Return a signature by its first digits, and what it is about."""
+    signatures = line.operation.request.signatures
+    name: Spans = ((f"{signatures[0][:SHORT]}  ", "text"),) if len(signatures) == 1 else ()
+    label = line.label.partition(": ")[2] if line.verb in SIGNATURE_VERBS else line.label
+    return (*name, (label, "text"), (_reason(line), "muted"))
 
 
 def speed(line: OperationLine) -> Spans:
@@ -94,7 +110,7 @@ OPERATIONS: tuple[Column[OperationLine], ...] = (
     Column("OUTCOME", 20, _outcome, need=3),
     Column("SKIP", 5, lambda line, context: _counted(line.operation.skipped, line, "warn", 5), right=True, need=7),
     Column("ERR", 5, lambda line, context: _counted(line.operation.errored, line, "bad", 5), right=True, need=8),
-    Column("TARGET", 7, lambda line, context: ((line.label, "text"), (_reason(line), "muted")), flex=True),
+    Column("TARGET", 7, _target, flex=True),
 )
 
 
@@ -129,14 +145,12 @@ ROOMY = 50
 """Cells from which there is room for a signature's number and its title."""
 CAME = ("changed", "skipped", "errored", "canary", "outcomes", "note")
 """The labels of the results, above the options."""
-SHORT = 6
-"""Leading characters of a signature that are shown in a line."""
 
 
 def strip_line(line: OperationLine, context: RenderContext, width: int) -> Line:
     """Return number, verb, canary, progress, rate and what is left in one line."""
     one = line.operation
-    tail = _tail(line, context)
+    tail = (*_tail(line, context), (f"{context.glyphs.separator} {line.user} ", "muted"))
     signature = one.request.signatures[0][:SHORT] if len(one.request.signatures) == 1 else ""
     room = width - sum(len(text) for text, _ in tail)
     what = f"{signature}  {line.label}" if signature and room > ROOMY else signature or line.label

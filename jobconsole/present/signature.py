@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from jobconsole.format.humanize import age, exact
-from jobconsole.present.facts import Fact, Facts
+from jobconsole.format.humanize import age, exact, moment_of
+from jobconsole.present.facts import Fact, Facts, moment
 from queue_core.model.text import safe
 from queue_core.model.triage.signatures import NEXT, NOW, Ruled, SignatureFacts, SignatureRule, SignatureState
 
@@ -67,31 +67,33 @@ def since_sentence(state: SignatureState) -> str:
     return text
 
 
-def state_sentence(state: SignatureState) -> str:
-    """Return a state with how long it lasts and who set it."""
+def state_sentence(state: SignatureState, now: datetime | None = None) -> str:
+    """Return a state with how long it lasts and who set it; moments of the same day as `now` as their times alone."""
     facts = state.facts
     if state.word == "muted":
-        text = f"muted until {_moment(facts.until)}" if facts.until is not None else "muted"
+        text = f"muted until {_moment(facts.until, now)}" if facts.until is not None else "muted"
         if facts.factor is not None:
             text = f"muted until there are {exact(_grown(facts))} jobs"
-        return f"{text}, by {facts.by}"
+        return f"{text}, by {facts.by}" if facts.by else text
     if facts.state == "resolved":
-        mended = {NEXT: "in the next release", NOW: "as of " + _moment(facts.at)}.get(
+        mended = {NEXT: "in the next release", NOW: "as of " + _moment(facts.at, now)}.get(
             facts.release, f"in {facts.release}"
         )
-        text = f"{facts.by} resolved it {mended} at {_moment(facts.at)}"
+        text = f"{facts.by} resolved it {mended} at {_moment(facts.at, now)}"
         if state.regressed_at is None:
             return f"resolved; {text}"
         on = f" on {state.regressed_on}" if state.regressed_on else ""
-        return f"{state_word(state)} {_moment(state.regressed_at)}{on}; {text}"
+        return f"{state_word(state)} {_moment(state.regressed_at, now)}{on}; {text}"
     return state_word(state)
 
 
-def _moment(at: float | None) -> str:
+def _moment(at: float | None, now: datetime | None) -> str:
     if at is None:
         return ""
-    time = _time(at)
-    return "the end of time" if time is None else time.strftime("%Y-%m-%d %H:%M:%SZ")
+    when = _time(at)
+    if when is None:
+        return "the end of time"
+    return moment(when) if now is None else moment_of(when, now)
 
 
 def _grown(facts: SignatureFacts) -> int:
@@ -99,11 +101,11 @@ def _grown(facts: SignatureFacts) -> int:
     return round(min(facts.at_count * (facts.factor or 1.0), 1e18))
 
 
-def of_state(state: SignatureState) -> Facts:
-    """Return what there is to show of a state."""
+def of_state(state: SignatureState, now: datetime | None = None) -> Facts:
+    """Return what there is to show of a state; moments of the same day as `now` as their times alone."""
     facts = state.facts
     return (
-        Fact("state", state_sentence(state), "bad" if state.needs_attention else "text"),
+        Fact("state", state_sentence(state, now), "bad" if state.needs_attention else "text"),
         Fact("since", since_sentence(state), "warn" if state.suspect else "text"),
         Fact("owner", facts.owner or _ruled(state.rule.owner), "accent"),
         Fact("note", f"{facts.note_by}: {facts.note}" if facts.note else ""),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -24,15 +25,16 @@ from textual.message import Message
 from textual.screen import Screen
 
 from jobconsole.actions.plan import Plan
-from jobconsole.core.alerts import AlertWatcher
+from jobconsole.core.alerts import Notices
 from jobconsole.core.connection import Connection, ContextInfo, Source
 from jobconsole.core.contexts import Places
 from jobconsole.core.latency import next_window, word
 from jobconsole.core.model import Model
+from jobconsole.core.snapshot import Snapshot
 from jobconsole.format.glyphs import glyphs_for
 from jobconsole.format.spans import RenderContext
 from jobconsole.format.words import ImmediateWords
-from jobconsole.tui.base.bindings import ACTIONS, BY_ID, MOVE, Availability, bindings, refusal, show_key
+from jobconsole.tui.base.bindings import ACTIONS, BY_ID, CONSOLE, MOVE, Availability, bindings, refusal, show_key
 from jobconsole.tui.base.host import Hint, hint_of, spawn
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.operator import Operator
@@ -42,13 +44,14 @@ from jobconsole.tui.base.themes import NIGHT, SCHEMES, Palette, keep_theme, kept
 from jobconsole.tui.navigation import Navigation
 from jobconsole.tui.screens.help import Commands, HelpScreen, keys_of
 from jobconsole.tui.screens.view import View
-from jobconsole.tui.terminal import compress_styles, end_with_terminal
+from jobconsole.tui.terminal import compress_styles, end_with_terminal, notification
 from jobconsole.tui.views import FIRST, VIEWS
 from queue_core.errors import QueueCoreError
 from queue_core.model.report import SignatureInfo
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
+    from jobconsole.actions.states import SignatureChoice
     from queue_core.model.settings import JobsSettings
     from queue_core.queue import JobQueue
 
@@ -99,10 +102,13 @@ class ConsoleApp(App[int], inherit_bindings=False):
         self.model = Model()
         self.refresher = Refresher(self.connection, self.model, self.post)
         self.operator = Operator(self.connection, self.connection.read_only, self.post)
-        self.watcher = AlertWatcher(self.context.thresholds)
+        self._notices = Notices(self.context.thresholds)
         self.navigation = Navigation(self, lambda: self.view)
         self.frozen = False
         self.last_key = time.monotonic()
+        self.touched = False
+        self.offer: SignatureChoice | None = None
+        self.offered: set[int] = set()
         self._palettes: dict[tuple[str, bool], Palette] = {}
         for scheme in SCHEMES.values():
             self.register_theme(textual_theme(scheme))
@@ -112,6 +118,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
     def on_mount(self) -> None:
         spawn(self, "refresher", self.refresher.run)
         spawn(self, "operator", self.operator.run)
+        self.set_interval(1.0, self._ring)
 
     def on_ready(self) -> None:
         if self.link is not None:
@@ -191,18 +198,22 @@ class ConsoleApp(App[int], inherit_bindings=False):
         if self.view is not None:
             self.view.repaint_all()
 
-    def alarm(self, sentences: list[str]) -> None:
-        """Show that thresholds were crossed, and ring the bell or notify the desktop as configured."""
-        if not sentences:
+    def alarm(self, snapshot: Snapshot) -> None:
+        """Note which thresholds were crossed, and which signatures are new or back."""
+        self._notices.take(snapshot)
+        self._ring()
+
+    def _ring(self) -> None:
+        """Show what was noted, ring the bell and notify the desktop as configured; not too often."""
+        text = self._notices.due(time.monotonic())
+        if not text:
             return
-        text = "; ".join(sentences)
         self.show_notice(text, "bad")
         thresholds = self.context.thresholds
         if thresholds.bell:
             self.bell()
         if thresholds.notify and self._driver is not None:
-            where = safe(self.context.word, 24) or "jobconsole"
-            self._driver.write(f"\x1b]9;{where}: {text}\x07")
+            self._driver.write(notification(safe(self.context.word, 24) or "jobconsole", text, os.environ))
 
     def get_driver_class(self) -> type[Driver]:
         """The way to the terminal, which may be a slow one."""
@@ -235,8 +246,10 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
     def perform(self, action: str) -> None:
         """Carry an action out, or show why it is off."""
-        self.last_key = time.monotonic()
+        self.last_key, self.touched = time.monotonic(), True
         reason = self.refusal_of(action)
+        if BY_ID[action].group != CONSOLE and action != "resolve":
+            self.offer = None
         if BY_ID[action].group != MOVE:
             # A sentence about what was done before would be taken for the answer to this key.
             self.show_notice("")

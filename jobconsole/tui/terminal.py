@@ -1,4 +1,4 @@
-"""The terminal: fewer bytes to it, and its end."""
+"""The terminal: fewer bytes to it, notifications, and its end."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, TextIO
 
 from textual.driver import Driver
+
+from queue_core.model.text import safe
 
 # The end of a console whose terminal is gone.
 #
@@ -44,6 +46,30 @@ def _end() -> None:
     os.kill(os.getpid(), signal.SIGHUP)
     time.sleep(GRACE)
     os._exit(HUNG_UP)
+
+
+# Notifications that a terminal shows on the desktop.
+#
+# There is no answer by which a program could find out which of the two kinds a terminal knows; one that knows both
+# would show the same twice. An unknown kind is not shown by any of them.
+
+BOTH = ("kitty", "ghostty", "wezterm", "foot")
+"""Beginnings of the names of terminals that know both kinds."""
+LONGEST_NOTIFICATION = 300
+"""Characters."""
+
+
+def notification(title: str, text: str, environ: Mapping[str, str]) -> str:
+    """Return what makes the terminal notify, as OSC 9 and, unless it is known to show that, too, OSC 777."""
+    # Semicolons are between the parts of a sequence.
+    title, text = (safe(one, LONGEST_NOTIFICATION).replace(";", ",") for one in (title, text))
+    sequences = [f"\x1b]9;{title}: {text}\x07"]
+    names = (environ.get("TERM", "").removeprefix("xterm-"), environ.get("TERM_PROGRAM", ""))
+    if not any(name.lower().startswith(BOTH) for name in names):
+        sequences.append(f"\x1b]777;notify;{title};{text}\x07")
+    # Inside of tmux, the terminal around it is meant.
+    wrapped = (f"\x1bPtmux;{one.replace(chr(27), chr(27) * 2)}\x1b\\" for one in sequences)
+    return "".join(wrapped if environ.get("TMUX") else sequences)
 
 
 # Fewer bytes for the same picture: of two styles in a row, only the difference is sent to the terminal.

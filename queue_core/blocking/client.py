@@ -20,6 +20,7 @@ from queue_core.blocking.guard import guard, running_loop
 from queue_core.blocking.parts import (
     Blocking,
     BlockingClaim,
+    BlockingFilters,
     BlockingHandle,
     BlockingOperations,
     BlockingSchedules,
@@ -62,6 +63,7 @@ class BlockingQueue:
         self.schedules = BlockingSchedules(self)
         self.operations = BlockingOperations(self)
         self.signatures = BlockingSignatures(self)
+        self.filters = BlockingFilters(self)
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

@@ -9,9 +9,10 @@ import functools
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
+from queue_core.client.operating.filters import SavedFilters
+from queue_core.client.operating.signatures import Signatures
 from queue_core.client.operations import Operations
 from queue_core.client.schedules import Schedules
-from queue_core.client.signatures import Signatures
 from queue_core.model.events import Event
 from queue_core.model.states import Status
 from queue_core.queue import JobQueue
@@ -165,7 +166,7 @@ class BlockingOperations:
 
 
 class BlockingSignatures:
-    """Error signatures; see queue_core.client.signatures.Signatures, whose methods these are."""
+    """Error signatures; see queue_core.client.operating.signatures.Signatures, whose methods these are."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -175,6 +176,8 @@ class BlockingSignatures:
         return self._client.call(getattr(self._client.jobs.signatures, method), *args, **kwargs)
 
     states = Blocking(Signatures.states)
+    rules = Blocking(Signatures.rules)
+    rule = Blocking(Signatures.rule)
     get = Blocking(Signatures.get)
     known = Blocking(Signatures.known)
     mute = Blocking(Signatures.mute)
@@ -182,6 +185,22 @@ class BlockingSignatures:
     own = Blocking(Signatures.own)
     note = Blocking(Signatures.note)
     undo = Blocking(Signatures.undo)
+
+
+class BlockingFilters:
+    """Saved filters; see queue_core.client.operating.filters.SavedFilters, whose methods these are."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def call_behind(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Run a method of the queue object's saved filters to its end."""
+        return self._client.call(getattr(self._client.jobs.filters, method), *args, **kwargs)
+
+    list = Blocking(SavedFilters.list)
+    save = Blocking(SavedFilters.save)
+    remove = Blocking(SavedFilters.remove)
+    undo = Blocking(SavedFilters.undo)
 
 
 class BlockingClaim:

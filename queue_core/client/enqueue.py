@@ -24,6 +24,7 @@ from queue_core.model.validation import (
     check_tags,
 )
 from queue_core.ports.backend import Backend
+from queue_core.ports.replicas import ReplicatedStore
 from queue_core.ports.store import JoiningStore
 from queue_core.runtime import AT_ONCE, Batcher, Pacing
 
@@ -45,8 +46,9 @@ class Enqueuer:
         self._settings = settings
         self._rules = settings.rules
         self._batcher: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH, weight_of)
-        # Lists of queues with limits: one that is refused must not take the others with it.
+        # A list that a closed queue refuses must not take the others of its batch with it.
         self._batcher.separate(QueueClosed, self._flush_again)
+        # Lists of queues with limits, likewise.
         self._limited: Batcher[Sequence[NewJob], Sequence[Inserted] | QueueFull | QueueClosed] = Batcher(
             self._flush_limited, BATCH, lambda lists: sum(map(weight_of, lists))
         )
@@ -171,6 +173,9 @@ class Enqueuer:
         # The reply may have been lost after the commit. The ids are ours alone, so all records of them in the store
         # now were written then (and may have run since); the rest is written again.
         known = {final.id for final in await store.results([job.id for job in jobs])}
+        if known and isinstance(store, ReplicatedStore):
+            # It may be its replicas that have not answered: what they do not have, a failover loses.
+            await store.confirm({job.queue for job in jobs if job.id in known})
         # Their answers may have other ids: those of the holders of their unique keys.
         again = iter(await store.insert([job for job in jobs if job.id not in known]))
         return [Inserted(job.id, job.queue, None, None, True) if job.id in known else next(again) for job in jobs]

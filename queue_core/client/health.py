@@ -97,7 +97,9 @@ async def _degraded(backend: Backend) -> tuple[datetime | None, str]:
         since = datetime.now(UTC) if lost_since is None else datetime.fromtimestamp(lost_since, UTC)
         return since, f"redis: {error}"
     if backend.circuit.allows():
-        backend.circuit.worked()  # a process that only asks for its health would never notice the return
+        backend.circuit.worked(
+            backend.circuit.era
+        )  # a process that only asks for its health would never notice the return
     if backend.circuit.lost_since is not None:
         return datetime.fromtimestamp(backend.circuit.lost_since, UTC), f"redis: {backend.circuit.reason}"
     return await _unpaired(backend)

@@ -258,6 +258,7 @@ def define(
 
     Raises:
         ConfigurationError: the function cannot be called by parameter names, or its runbook is no line of text.
+        InvalidJob: the name is empty, or has characters that no name may have.
     """
     if not callable(function) or isinstance(getattr(function, "definition", None), Definition):
         raise ConfigurationError(f"a task is a function, not {function!r}")
@@ -277,7 +278,7 @@ def define(
                 f"task '{function.__name__}': parameter '{parameter.name}' cannot be given by name, as payloads do"
             )
     signature = signature.replace(parameters=parameters)
-    name = name or function.__name__
+    name = check_name(function.__name__ if name is None else name, "the type's name")
     return Definition(
         name=name,
         function=function,

@@ -15,12 +15,13 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from queue_core.delivery.redis_dispatcher import CHUNK, RedisDispatcher, Wholeness, as_it_came
+from queue_core.model.addresses import Host
 from queue_core.model.job import Ready
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable, Nomination
 from queue_core.redis.client import address_of, within
 from queue_core.redis.cluster import ClusterClient
-from queue_core.redis.failover import Host, receive
+from queue_core.redis.failover import receive
 from queue_core.redis.keys import ClusterKeys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call

@@ -65,6 +65,10 @@ def postgres_options(url: str) -> list[tuple[str, str]]:
     return [(unquote(name), unquote(value)) for name, value in parts]
 
 
+Host = tuple[str, int]
+"""A server: its name or number, and its port."""
+
+
 class RedisAddress(NamedTuple):
     """What a Redis URL names: one server, the Sentinels that know a primary, or some nodes of a cluster."""
 

@@ -33,7 +33,7 @@ MemberVerb = Literal["retry", "delete", "restore", "purge", "cancel", "move"]
 OperationVerb = (
     MemberVerb
     | Literal["pause", "resume", "drain", "quiet", "stop", "edit", "trigger", "remove"]
-    | Literal["mute", "resolve", "own", "note"]
+    | Literal["mute", "resolve", "own", "note", "save"]
 )
 """The verbs of operations: those that change jobs, and those that are done at once and recorded."""
 

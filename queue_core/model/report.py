@@ -335,7 +335,7 @@ class Conservation:
     retries: int
 
 
-_BY_THE_MINUTE = frozenset({"status", "signature", "queue"})
+_BY_THE_MINUTE = frozenset({"status", "signature", "signatures", "queue"})
 
 
 def counts_by_minute(where: Filter) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from queue_core.model.filters import Filter
+from queue_core.model.filters import Filter, Searched
+from queue_core.model.filters.saved import SavedFilter
 from queue_core.model.job import LINES, Attempt, Job
 from queue_core.model.report import (
     Conservation,
@@ -96,8 +97,12 @@ class Inspector(Protocol):
         """Return the deaths of these signatures by release; those of retried jobs count, too."""
         ...
 
-    async def type_runs(self) -> list[TypeRuns]:
-        """Return how many jobs of each type have completed and died on each release."""
+    async def type_runs(self, types: Sequence[str], newest: int = 50) -> list[TypeRuns]:
+        """Return how many jobs of these types have completed and died, on the `newest` releases each, by number."""
+        ...
+
+    async def saved_filters(self) -> list[SavedFilter]:
+        """Return the filters that operators have saved, by name; removed ones are among them, without a text."""
         ...
 
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
@@ -116,6 +121,16 @@ class Inspector(Protocol):
 
         `payload` is None where a payload is longer than `SAMPLED_TEXT`. With `among`, only so many of the newest jobs
         are looked at, whether they match or not. A whole signature of dead jobs leads to them.
+        """
+        ...
+
+    async def search(self, where: Filter, most: int, cursor: str | None = None) -> Searched:
+        """Look at the next `most` dead jobs, newest first, and return those that match, `text` terms included.
+
+        Only a whole signature and a time of death lead to fewer jobs; all else sifts them.
+
+        Raises:
+            FilterError: no page gave this cursor.
         """
         ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from queue_core.model.filters.saved import SavedFilter
 from queue_core.model.operation import (
     UNCHANGED,
     Changed,
@@ -85,6 +86,13 @@ class OperationStore(Protocol):
 
     async def set_facts(self, signature: str, before: SignatureFacts, after: SignatureFacts) -> bool:
         """Write what operators know of a signature; return False, changing nothing, when it is not as `before`."""
+        ...
+
+    async def set_filter(self, name: str, before: int, after: SavedFilter | None) -> bool:
+        """Write a saved filter, or with None forget all of it; return False when another operation changed it last.
+
+        `before`: the number of the operation that changed it last when it was read; 0: it was not there.
+        """
         ...
 
     async def create(self, request: OperationRequest) -> Operation:

@@ -18,11 +18,11 @@ from redis.exceptions import RedisError
 from redis.retry import Retry as BlockingRetry
 
 from queue_core.errors import ConfigurationError
-from queue_core.model.addresses import RedisAddress, named, redis_address
+from queue_core.model.addresses import Host, RedisAddress, named, redis_address
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.redis.cluster import ClusterClient, ClusterPipelined
-from queue_core.redis.failover import Finder, Following, Host, Sentinels
+from queue_core.redis.failover import Finder, Following, sentinels_of
 from queue_core.redis.keys import ClusterKeys, Keys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.threads import ThreadClient
@@ -35,14 +35,21 @@ DEFAULT_PORT = "6379"
 
 
 class _WholeCommands(AbstractConnection):
-    """Never goes back to its pool with half a command sent: the next caller would read the answer to that one."""
+    """Never goes back to its pool with half a command sent: the next caller would read the answer to that one.
+
+    What is closed without waiting is closed at once: what its buffer has left is not sent, and the goodbye of TLS is
+    none that an event loop which ends waits for.
+    """
+
+    async def disconnect(self, nowait: bool = False, *args: Any, **kwargs: Any) -> None:
+        if nowait and self._writer is not None:
+            self._writer.transport.abort()
+        await super().disconnect(nowait, *args, **kwargs)
 
     async def send_packed_command(self, command: bytes | str | Iterable[bytes], check_health: bool = True) -> None:
         try:
             await super().send_packed_command(command, check_health)
         except BaseException as error:  # above all the cancellation at the end of a time limit
-            if self._writer is not None:
-                self._writer.transport.abort()  # what is still in the buffer is not sent
             await self.disconnect(nowait=True)
             if isinstance(error, RuntimeError):
                 raise _closed(error) from error
@@ -122,7 +129,7 @@ def make_client(settings: RedisSettings, held: bool = False) -> Redis:
         address, kind = address_of(settings), pool.connection_class
         parts = (address, kind, pool.connection_kwargs, settings.timeout)
         if address.kind == "sentinel":
-            _follow(pool, Sentinels(*parts))
+            _follow(pool, sentinels_of(*parts))
         elif address.kind == "cluster":
             _follow(pool, topology := topology_of(*parts))
             return ClusterClient(topology, pool, lambda host: _node_client(pool, kind, host))
@@ -256,6 +263,7 @@ async def within(seconds: float | None, circuit: Circuit | None = None) -> Async
     """
     if circuit is not None and not circuit.allows():
         raise DispatchUnavailable(circuit.reason)
+    era = 0 if circuit is None else circuit.era
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -263,7 +271,7 @@ async def within(seconds: float | None, circuit: Circuit | None = None) -> Async
         reason = str(error) or type(error).__name__
         # A key that is not ours is no loss of the server: other queues go on, and the audit has to reach it.
         if circuit is not None and not reason.startswith("WRONGTYPE"):
-            circuit.failed(reason)
+            circuit.failed(reason, era)
         raise DispatchUnavailable(reason) from error
     if circuit is not None:
-        circuit.worked()
+        circuit.worked(era)

@@ -12,7 +12,7 @@ from redis.asyncio.client import Pipeline
 from redis.asyncio.connection import AbstractConnection, ConnectionPool
 from redis.exceptions import ResponseError
 
-from queue_core.redis.failover import Host
+from queue_core.model.addresses import Host
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.topology import NOWHERE, Topology
 

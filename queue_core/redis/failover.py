@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import redis
 from redis.asyncio.client import PubSub
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
-from queue_core.model.addresses import RedisAddress, named
-
-Host = tuple[str, int]
+from queue_core.model.addresses import Host, RedisAddress, named
+from queue_core.redis.succession import Succession
 
 ASK = 0.4
 """Part of the time limit of a call that Sentinels have for their answers: the rest is left for the primary."""
+
+
+SPREADING = 10.0
+"""Seconds within which all Sentinels have heard of a failover that one of them announces; they greet every 2 s."""
 
 
 class Finder(Protocol):
@@ -38,6 +44,14 @@ class Finder(Protocol):
         """Return the beginning of a sentence about a server that was found and cannot be connected to."""
         ...
 
+    def opened(self, writer: asyncio.StreamWriter, host: Host) -> None:
+        """Look after a connection that leads to this server."""
+        ...
+
+    def closed(self) -> None:
+        """Look whether connections are left to look after."""
+        ...
+
 
 class Following(AbstractConnection):
     """A connection to whichever server its finder names when it connects."""
@@ -52,6 +66,13 @@ class Following(AbstractConnection):
             await super()._connect()  # type: ignore[safe-super, no-untyped-call]
         except (OSError, TimeoutError) as error:
             raise redis.ConnectionError(f"{self.finder.absent(host)}: {error or 'no answer in time'}") from error
+        assert self._writer is not None, "the connection is open"
+        self.finder.opened(self._writer, host)
+
+    async def disconnect(self, *args: Any, **kwargs: Any) -> None:
+        """Close the connection."""
+        await super().disconnect(*args, **kwargs)
+        self.finder.closed()
 
 
 async def _prepare(connection: Following) -> None:
@@ -82,6 +103,9 @@ class Sentinels:
         # Sentinels that named a primary when they were asked last
         self._answered = 0
         self._kind = kind
+        self._successions: WeakKeyDictionary[asyncio.AbstractEventLoop, Succession] = WeakKeyDictionary()
+        # a primary, its successor, and until when (time.monotonic) Sentinels that have not heard of it are not believed
+        self._moved: tuple[Host, Host, float] | None = None
         username, password = address.sentinel_login
         # Of the servers' own options those of TLS count for the Sentinels, too.
         tls = {name: value for name, value in options.items() if name.startswith("ssl_")}
@@ -101,7 +125,7 @@ class Sentinels:
         votes = Counter((str(one[0]), int(one[1])) for one in answers if isinstance(one, list | tuple) and len(one) > 1)
         self._answered = sum(not isinstance(one, Exception) for one in answers)
         if votes:
-            return votes.most_common(1)[0][0]
+            return self._newest(votes.most_common(1)[0][0])
         failures = [one for one in answers if isinstance(one, Exception)]
         if len(failures) == len(answers):
             raise redis.ConnectionError(f"no Sentinel answers ({self}): {failures[0] or type(failures[0]).__name__}")
@@ -113,6 +137,33 @@ class Sentinels:
         least = len(self._hosts) // 2 + 1
         quorum = "" if self._answered >= least else f", and without {least} of them there is no failover"
         return f"the primary '{self._name}' at {named(host[0], str(host[1]))} is away ({known}{quorum})"
+
+    def _newest(self, host: Host) -> Host:
+        if self._moved is None or time.monotonic() > self._moved[2]:
+            return host
+        return self._moved[1] if host == self._moved[0] else host
+
+    def opened(self, writer: asyncio.StreamWriter, host: Host) -> None:
+        """Close a connection when Sentinels announce that this server has a successor."""
+        loop = asyncio.get_running_loop()
+        succession = self._successions.get(loop)
+        if succession is None:
+            succession = self._successions[loop] = Succession(self._name, self._sentinel, self.find, self._note)
+        succession.add(writer, host)
+
+    def closed(self) -> None:
+        """End listening where no connection is left."""
+        succession = self._successions.get(asyncio.get_running_loop())
+        if succession is not None:
+            succession.end()
+
+    def _sentinel(self, number: int) -> AbstractConnection:
+        host, port = self._hosts[number % len(self._hosts)]
+        place: dict[str, Any] = {"host": host, "port": port}
+        return self._kind(**place, **self._options, protocol=2)
+
+    def _note(self, before: Host, after: Host) -> None:
+        self._moved = before, after, time.monotonic() + SPREADING
 
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks: how many Sentinels answer, what they find of a quorum, the replicas they see."""
@@ -148,6 +199,20 @@ class Sentinels:
 
     async def _ask(self, host: Host, command: Sequence[str]) -> Any:
         return await ask_once(self._kind, host, self._options, command)
+
+
+_known: WeakValueDictionary[tuple[int, str, float], Sentinels] = WeakValueDictionary()
+
+
+def sentinels_of(
+    address: RedisAddress, kind: type[AbstractConnection], options: Mapping[str, Any], timeout: float
+) -> Sentinels:
+    """Return what is known in this process of the Sentinels at an address: all clients listen to them together."""
+    key = (os.getpid(), f"{address.url} {address.hosts} {address.name} {address.sentinel_login}", timeout)
+    found = _known.get(key)
+    if found is None:
+        found = _known[key] = Sentinels(address, kind, options, timeout)
+    return found
 
 
 def login_of(options: Mapping[str, Any], timeout: float) -> dict[str, Any]:

@@ -66,6 +66,7 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 | `P transit:<name>:…` | as above | on a cluster: the jobs of such a move, on their way |
 | `P operation:<number>` | HASH | on a cluster: the step of an operation that may change jobs here; expires |
 | `P operation:<number>:changed` | string | on a cluster: the members that it has changed here; expires |
+| `P confirming` | string | written where replicas are asked whether they have all before it; expires |
 | `P seq`, `P token` | string | the last order of arrival, the time of the last lease token |
 | `<prefix>queues` | SET | names of all queues |
 | `<prefix>workers` | HASH worker → entry | goes a day after the last heartbeat |
@@ -73,6 +74,7 @@ has gone to another queue, its key keeps only a field `moved`, for a day:
 | `<prefix>announced` | HASH type → time, JSON Schema | what workers announced of types |
 | `<prefix>releases` | HASH name → number, place, time | the releases of workers in their order; the last number |
 | `<prefix>signature_states` | HASH signature → operation, JSON | what operators have set of signatures |
+| `<prefix>saved_filters` | HASH name → operation, JSON | filters that operators have saved |
 | `<prefix>schedules` | HASH schedule → queue | the queue of each schedule |
 | `<prefix>operation:<number>` | HASH | the fields of an operation, and of the step that is being taken |
 | `<prefix>operation:<number>:members` | LIST | of each member token, place and queue as of when it was frozen |
@@ -121,6 +123,7 @@ class Keys:
         self.announced = f"{prefix}announced"
         self.releases = f"{prefix}releases"
         self.signature_states = f"{prefix}signature_states"
+        self.saved_filters = f"{prefix}saved_filters"
         self.schedules = f"{prefix}schedules"
         self.operations = f"{prefix}operations"
         self.operation_number = f"{prefix}operation_number"

@@ -67,6 +67,12 @@ class ThreadClient(redis.Redis):
         async def disconnect() -> None:
             await self._client.aclose()
             await self._client.connection_pool.disconnect()
+            # Listening to Sentinels ends with the last connection, and a call whose time was over may still be ending.
+            remaining = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in remaining:
+                task.cancel()
+            await asyncio.gather(*remaining, return_exceptions=True)
+            await asyncio.sleep(0)  # sockets are closed one round after their connections
 
         asyncio.run_coroutine_threadsafe(disconnect(), self._loop).result(self._timeout * 2)
         self._loop.call_soon_threadsafe(self._loop.stop)

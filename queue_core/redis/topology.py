@@ -20,8 +20,8 @@ from redis.asyncio.connection import AbstractConnection
 from redis.crc import key_slot
 from redis.exceptions import AskError, MovedError, RedisError, ResponseError
 
-from queue_core.model.addresses import RedisAddress, named
-from queue_core.redis.failover import Host, ask_once, login_of
+from queue_core.model.addresses import Host, RedisAddress, named
+from queue_core.redis.failover import ask_once, login_of
 
 SLOTS = 16_384
 NOWHERE: Host = ("", 0)
@@ -102,6 +102,12 @@ class Topology:
     def __str__(self) -> str:
         """The addresses of the settings, for people."""
         return ", ".join(named(host, str(port)) for host, port in self._seeds)
+
+    def opened(self, writer: asyncio.StreamWriter, host: Host) -> None:
+        """Do nothing: a node that no longer serves a slot answers so."""
+
+    def closed(self) -> None:
+        """Do nothing: nothing is listened to."""
 
     async def find(self) -> Host:
         """Return a node that answers, as far as is known.

@@ -32,7 +32,9 @@ MANY_IMPORTS: Mapping[str, str] = {
     "jobconsole.tui.app": "it composes what the console shows",
     "jobconsole.tui.base.refresher": "several small modules in one, each with its own imports",
     "jobconsole.tui.screens.row_actions": "several small modules in one, each with its own imports",
+    "jobconsole.tui.screens.triage": "it composes the panes and actions of signatures, jobs and queues",
     "jobconsole.tui.screens.view": "several small modules in one, each with its own imports",
+    "jobconsole.tui.widgets.live": "several small modules in one, each with its own imports",
     "queue_core": "the table of public names",
     "queue_core.backends": "the one place that names every part of every mode, each imported on demand",
     "queue_core.integrations.pytest_plugin": "the face of tests on any store; it loads each part when a test needs it",
@@ -50,7 +52,7 @@ MANY_IMPORTS: Mapping[str, str] = {
 DEFERRED = {
     ("queue_core.queue", "queue_core.blocking.client"),
     ("queue_core.queue", "queue_core.testing"),
-    ("queue_core.queue", "queue_core.worker.manual"),
+    ("queue_core.client.verbs", "queue_core.worker.manual"),
 }
 """Imports that lead upward, inside of functions: `JobQueue.blocking`, `JobQueue.testing` and `JobQueue.claim_next`."""
 

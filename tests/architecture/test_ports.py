@@ -13,7 +13,7 @@ THROUGH = {
     "OperationStore.abandon": "each round of an executor",
 }
 # Ports that some modes do not have: their tests are beside those stores.
-PARTIAL = {"AttentiveStore", "Hearing", "JoiningStore", "TransactionalStore"}
+PARTIAL = {"AttentiveStore", "Hearing", "JoiningStore", "ReplicatedStore", "TransactionalStore"}
 
 
 def methods_of_ports() -> Iterator[str]:

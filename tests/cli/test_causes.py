@@ -47,7 +47,9 @@ def test_payloads_side_by_side(died: Cli) -> None:
     assert (answer.code, answer.err) == (0, "")
     golden("dlq_compare", answer.still)
     body = died("job", "compare", job_id(8), "--json", "--back", "7").body
-    assert [one["sign"] + one["path"] for one in body["fields"]] == ["~region", "~to.0", "~n", "+\x1b[31mkey"]
+    assert {one["sign"] + one["path"] for one in body["fields"]} == {"~region", "~to.0", "~n", "+\x1b[31mkey"}
+    best = [one["name"].removeprefix("payload.") for one in body["contrasts"]]
+    assert [one["path"] for one in body["fields"]][: len(best)] == best
     assert (body["equal"], body["older"], body["completed"]["payload"]["n"]) == (0, False, 0)
     assert "equal" not in died("job", "compare", job_id(1), "--back", "7", "--equal").out
 

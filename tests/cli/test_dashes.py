@@ -36,7 +36,7 @@ def test_every_option_reads_two_dashes_as_its_value() -> None:
         for action in parser._actions:
             if action.option_strings and action.nargs is None:
                 found += 1
-                assert read(parser, action) == "--", (path, action.option_strings)
+                assert read(parser, action) in ("--", ("--",)), (path, action.option_strings)
     assert found > 200
 
 

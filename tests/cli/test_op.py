@@ -162,7 +162,7 @@ class TestUndo:
         answer = dead("op", "undo", "1")
         assert (answer.code, answer.err) == (
             1, "jobconsole: operation #1 is a retry, which cannot be undone; "
-            "delete, move, drain, mute, resolve, own and note can\n",
+            "delete, move, drain, mute, resolve, own, note and changes of saved filters can\n",
         )  # fmt: skip
         dead("dlq", "move", DEAD[1], "--priority", "high")
         assert "gave jobs another priority" in dead("op", "undo", "2").err

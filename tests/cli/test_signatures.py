@@ -72,6 +72,9 @@ def test_rules_of_the_configuration_are_shown(file_shop: Shop, tmp_path: Path) -
     assert (group["owner"], group["runbook"], group["link"]) == ("team mail", "run.example.org/mail", None)
     assert "team mail" in shop("--config", str(path), "dlq", "groups").out
     assert "team mail (type task)" in shop("--config", str(path), "dlq", "show", SIGNATURE).out
+    assert "team mail" in shop("--config", str(path), "top", "--inline", "--count", "1").out
+    body = shop("--config", str(path), "top", "--json", "--count", "1").body
+    assert body["states"][SIGNATURE]["owner"] == "team mail"
     taken = shop("--config", str(path), "dlq", "own", SIGNATURE, "--to", "ana", "--json").body
     assert taken["owner"] == "ana"
     path.write_text("jobs: {triage: {types: {task: {ownr: x}}}}")
@@ -98,11 +101,11 @@ def test_a_change_that_no_screen_could_show_is_refused_before_it_is_written(shop
     shop.play(scene)
     wrong = {
         ("mute", "--for", "3000000d"): "more than a hundred years",
-        ("mute", "--until-growth", "inf"): "1 to 1,000,000 times",
-        ("mute", "--until-growth", "1e308"): "1 to 1,000,000 times",
-        ("mute", "--until-growth", "0"): "1 to 1,000,000 times",
-        ("mute", "--until-growth", "nan"): "1 to 1,000,000 times",
-        ("resolve", "--in", ""): "release",
+        ("mute", "--until-growth", "inf"): "at most 1,000,000 times",
+        ("mute", "--until-growth", "1e308"): "at most 1,000,000 times",
+        ("mute", "--until-growth", "0"): "at most 1,000,000 times",
+        ("mute", "--until-growth", "nan"): "at most 1,000,000 times",
+        ("resolve", "--in", ""): "it needs a value",
     }
     for (verb, *options), words in wrong.items():
         answer = shop("dlq", verb, SIGNATURE, *options)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from jobconsole.cli.root import Parser, parser_of
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.migrate import KNOWN
@@ -19,8 +22,8 @@ NOWHERE = {"JOBS__POSTGRES__URL": "postgresql://app:hunter2@127.0.0.1:1/app"} | 
 ENQUEUE = "see 'jobconsole job enqueue --help'"
 
 WRONG = {
-    "lst": "no command 'lst'; one of: bench, completion, contexts, demo, dlq, doctor, events, exporter, health, job, "
-    "migrate, op, open, queue, schedule, top, type, ui, worker",
+    "lst": "no command 'lst'; one of: bench, completion, contexts, demo, dlq, doctor, events, exporter, filter, "
+    "health, job, migrate, op, open, queue, schedule, top, type, ui, worker",
     "jobs list": "no command 'jobs'; did you mean 'job'?",
     "job lst": "no verb 'lst'; did you mean 'list'?",
     "job": "the following arguments are required: VERB; see 'jobconsole job --help'",
@@ -48,6 +51,8 @@ WRONG = {
     "normal, high or urgent; see 'jobconsole dlq move --help'",
     "dlq move --all --to-queue a{b}": "argument --to-queue: the queue's name cannot hold braces, control characters or "
     "spaces at its ends: 'a{b}'; see 'jobconsole dlq move --help'",
+    "worker run shop:jobs --queues ,": "argument --queues: the queue's name is a text that is not empty, not ''; "
+    "see 'jobconsole worker run --help'",
     "job move --all": "where to? give --to-queue, --priority, or both",
     "op show first": "argument N: 'first' is not a whole number from 1 to 9,007,199,254,740,992; "
     "see 'jobconsole op show --help'",
@@ -96,9 +101,47 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(line: str, sentence: str) -> 
 
 def test_an_empty_name_and_one_that_a_terminal_would_obey(alone: Cli) -> None:
     cli = Cli(NOWHERE)
-    assert cli("job", "enqueue", "").err == "jobconsole: the type's name is a text that is not empty, not ''\n"
+    assert cli("job", "enqueue", "").err == f"jobconsole: argument TYPE: it needs a value, and '' is none; {ENQUEUE}\n"
     answer = cli("job", "enqueue", "t", "--queue", "a\x1b[2Jb")
     assert (answer.code, "\x1b" in answer.err) == (2, False)
+
+
+@pytest.mark.parametrize("blank", ["", "  "])
+@pytest.mark.parametrize(
+    "line",
+    ["exporter --type", "exporter --host", "dlq delete --yes --filter", "queue list --context", "events --queue"],
+)
+def test_a_variable_that_is_not_set_does_not_choose_everything(line: str, blank: str) -> None:
+    answer = Cli(NOWHERE)(*line.split(" "), blank)
+    option = line.rpartition(" ")[2]
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"jobconsole: argument {option}: it needs a value, and '{blank}' is none; see ")
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield a parser and those of its nouns and verbs."""
+    yield parser
+    if isinstance(parser, Parser):
+        parser.declare()
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for one in action.choices.values():
+                yield from parsers(one)
+
+
+def test_no_option_of_any_verb_takes_an_empty_value_but_these() -> None:
+    """Those with a type of their own read it themselves, and refuse it."""
+    taken: set[str] = set()
+    for parser in parsers(parser_of()):
+        for action in parser._actions:
+            if action.nargs == 0 or action.choices is not None:
+                continue
+            try:
+                parser._get_value(action, "")
+                taken.add(action.dest)
+            except argparse.ArgumentError:
+                pass
+    assert taken == {"prefix", "why"}
 
 
 def test_a_payload_that_is_too_large_is_refused_with_the_sizes() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from jobconsole.cli.root import NOUNS, Parser, parser_of
 from queue_core.client.schedules import Schedules
+from queue_core.model.filters import SavedFilter
 from tests.cli.conftest import Shop
 from tests.cli.running import Cli
 from tests.cli.scenes import DEAD, WAITING, four_dead, operations
@@ -23,7 +24,7 @@ LOOKING = {
     "job list", "job show", "job compare", "job logs", "job stack", "dlq groups", "dlq show", "dlq compare",
     "dlq list", "dlq export", "op list", "op show", "op watch",
     "queue list", "schedule list", "type list", "type show", "worker list", "open", "events", "exporter", "top",
-    "completion", "contexts", "doctor", "health",
+    "completion", "contexts", "doctor", "health", "filter list",
 }  # fmt: skip
 """Verbs that change nothing in the store; an export writes a file, and can be rehearsed. A stack is only asked for."""
 OF_THEIR_OWN = {"ui", "demo", "bench", "worker run"}
@@ -51,7 +52,7 @@ def flags(parser: Parser) -> set[str]:
 
 def test_every_verb_is_of_one_kind() -> None:
     assert set(VERBS) >= LOOKING | OF_THEIR_OWN
-    assert len(CHANGING) == 33
+    assert len(CHANGING) == 35
 
 
 @pytest.mark.parametrize("verb", CHANGING)
@@ -101,6 +102,8 @@ WORDS = {
     "dlq restore": "--all",
     "dlq retry": "--all",
     "dlq review": "",
+    "filter remove": "a",
+    "filter save": "a queue:x",
     "op cancel": "1",
     "op pause": "1",
     "op resume": "1",
@@ -139,6 +142,7 @@ class TestTrace:
         async def scene(world: World) -> None:
             await four_dead(world)
             await schedules(world)
+            await world.operations.set_filter("a", 0, SavedFilter("a", "queue:x", changes=((1, "", "queue:x"),)))
             await world.beat(**worker_beat(worker="w1")._asdict() | {"leases": ()})
 
         shop.play(scene)

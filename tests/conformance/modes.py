@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from queue_core.model.rules import Rules
-from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings, SqliteSettings
+from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings, RetentionSettings, SqliteSettings
 from queue_core.stores.memory.operations import MemoryOperations
 from queue_core.stores.memory.read import MemoryInspector
 from queue_core.stores.memory.schedules import MemorySchedules
@@ -27,8 +27,8 @@ QUERIES = Path(__file__).parent / "queries"
 class Opener(Protocol):
     """Opens the store and the inspector of a mode."""
 
-    def __call__(self, rules: Rules | None = None) -> Awaitable[World]:
-        """Return another link to the same store, for which queues have these rules."""
+    def __call__(self, rules: Rules | None = None, retention: RetentionSettings | None = None) -> Awaitable[World]:
+        """Return another link to the same store, for which queues have these rules, and jobs this retention."""
         ...
 
 
@@ -50,8 +50,8 @@ def memory(_address: str | None) -> Opener:
     async def advance(seconds: float) -> None:
         clock.advance(seconds)
 
-    async def opened(rules: Rules | None = None) -> World:
-        store.state.rules = rules or {}
+    async def opened(rules: Rules | None = None, retention: RetentionSettings | None = None) -> World:
+        store.state.rules, store.state.retention = rules or {}, retention or RetentionSettings()
         await store.open()
         return World(store, MemoryInspector(store), advance, MemorySchedules(store), MemoryOperations(store))
 
@@ -70,9 +70,9 @@ def postgres(url: str | None) -> Opener:
     from queue_core.stores.postgres.schedules import PostgresSchedules
     from queue_core.stores.postgres.store import PostgresStore
 
-    async def opened(rules: Rules | None = None) -> World:
+    async def opened(rules: Rules | None = None, retention: RetentionSettings | None = None) -> World:
         settings = PostgresSettings(url=nowhere(str(url)))
-        store = PostgresStore(settings, rules=rules)
+        store = PostgresStore(settings, rules=rules, retention=retention)
         await store.open()
         # Claims find nothing before a first leader has made sure that no token comes twice.
         await store.acquire_leadership("conformance", "conformance", 0)
@@ -99,9 +99,9 @@ def sqlite(path: str | None) -> Opener:
     async def advance(seconds: float) -> None:
         clock.advance(seconds)
 
-    async def opened(rules: Rules | None = None) -> World:
+    async def opened(rules: Rules | None = None, retention: RetentionSettings | None = None) -> World:
         file = SqliteFile(SqliteSettings(path=str(path)), clock)
-        store = SqliteStore(file, rules=rules)
+        store = SqliteStore(file, retention, rules)
         await store.open()
         schedules, operations = SqliteSchedules(file, rules), SqliteOperations(file, rules)
         return World(store, SqliteInspector(file), advance, schedules, operations)
@@ -130,8 +130,8 @@ def redis(address: str | None) -> Opener:
             for script in scripts:
                 client.eval(script, *_keys(client, prefix), round(seconds * 1_000_000))
 
-    async def opened(rules: Rules | None = None) -> World:
-        store = RedisStore(settings, rules=rules)
+    async def opened(rules: Rules | None = None, retention: RetentionSettings | None = None) -> World:
+        store = RedisStore(settings, retention, rules)
         await store.open()
         stores.append(store)
         schedules, operations = RedisSchedules(settings, rules), RedisOperations(settings, rules)

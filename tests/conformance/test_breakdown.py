@@ -9,6 +9,7 @@ from queue_core.client.causes.breakdown import breakdown
 from queue_core.model.filters import Filter, parse
 from queue_core.model.report import Breakdown, Dimension
 from tests.conformance.making import failure
+from tests.conformance.working import PATIENCE
 from tests.conformance.world import World
 
 SMTP = failure("smtp", signature="aaaaaaaaaaaa", title="TimeoutError: smtp <host>")
@@ -37,7 +38,7 @@ def shares(dimension: Dimension) -> list[tuple[str, float, float | None]]:
 
 async def test_nothing_died_of_it(world: World) -> None:
     await died(world, {"a": 1}, why=DISK)
-    found = await breakdown(world.inspector, SMTP.signature)
+    found = await breakdown(world.inspector, SMTP.signature, PATIENCE)
     assert (found.count, found.sampled, found.completed, found.fields, found.dimensions) == (0, 0, 0, (), ())
 
 
@@ -48,7 +49,7 @@ async def test_where_they_ran_and_what_they_are(world: World) -> None:
     await completed(world, {}, tags=("import",))
     await completed(world, {}, worker=A, type="copy")
     await died(world, {}, why=DISK)
-    found = await breakdown(world.inspector, SMTP.signature)
+    found = await breakdown(world.inspector, SMTP.signature, PATIENCE)
     assert (found.signature, found.type, found.count, found.sampled, found.completed) == ("a" * 12, "send", 5, 5, 1)
     assert shares(of(found, "queue")) == [("mail", 0.8, 1.0), ("bulk", 0.2, 0.0)]
     assert of(found, "queue").exact
@@ -65,7 +66,7 @@ async def test_the_fields_of_payloads_that_distinguish_best_come_first(world: Wo
         region = "eu" if number else "us"
         await died(world, {"region": region, "to": [f"a{number}@x"], "id": number, "deep": {"on": True}, "same": 1})
         await completed(world, {"region": "us", "to": ["b", "c"], "id": 100 + number, "deep": {"on": False}, "same": 1})
-    found = await breakdown(world.inspector, SMTP.signature)
+    found = await breakdown(world.inspector, SMTP.signature, PATIENCE)
     assert [one.name for one in found.fields] == ["payload.id", "payload.to", "payload.deep.on"]
     assert found.compared == 7
     assert shares(of(found, "payload.deep.on")) == [("true", 1.0, 0.0)]
@@ -78,7 +79,7 @@ async def test_a_share_leads_to_the_jobs_that_have_it(world: World) -> None:
         await died(world, {"region": "eu", "to": ["a b"], "size": number, "on": None}, tags=('"quoted" tag',))
         await completed(world, {"region": "us", "to": ["c"], "size": 1000})
     other = await died(world, {"region": "us", "to": ["c"], "size": 1000}, worker=B)
-    found = await breakdown(world.inspector, SMTP.signature)
+    found = await breakdown(world.inspector, SMTP.signature, PATIENCE)
     for dimension in (*found.dimensions, *found.fields):
         share = dimension.values[0]
         if share.where:
@@ -92,14 +93,14 @@ async def test_what_a_payload_lacks_can_distinguish_too(world: World) -> None:
     for _ in range(9):
         await died(world, {"a": 1})
         await completed(world, {"a": 1, "reply_to": "x"})
-    (field,) = (await breakdown(world.inspector, SMTP.signature)).fields
+    (field,) = (await breakdown(world.inspector, SMTP.signature, PATIENCE)).fields
     assert (field.name, shares(field), field.values[0].where) == ("payload.reply_to", [("absent", 1.0, 0.0)], "")
 
 
 async def test_without_completed_jobs_the_most_frequent_values_are_shown(world: World) -> None:
     for number in range(9):
         await died(world, {"region": "eu", "id": f"{number}"})
-    found = await breakdown(world.inspector, SMTP.signature)
+    found = await breakdown(world.inspector, SMTP.signature, PATIENCE)
     assert (found.completed, found.since) == (0, None)
     assert [(one.name, shares(one)) for one in found.fields[:1]] == [("payload.region", [("eu", 1.0, None)])]
 
@@ -119,7 +120,7 @@ async def test_hostile_payloads_are_bounded(world: World) -> None:
     ):
         await world.ended("dead", {"failure": SMTP}, payload=text, worker=A, type="send", queue="mail")
     await completed(world, {})
-    found = await breakdown(world.inspector, SMTP.signature)
+    found = await breakdown(world.inspector, SMTP.signature, PATIENCE)
     assert found.sampled == 6
     assert all(len(share.value) <= 200 for one in (*found.dimensions, *found.fields) for share in one.values)
     for one in (*found.dimensions, *found.fields):
@@ -172,7 +173,7 @@ async def test_by_release(world: World) -> None:
         for _ in range(number):
             claim = await world.claim_job(await world.insert(), release=release)
             await world.settle(claim, "dead", failure=SMTP)
-    found = await breakdown(world.inspector, SMTP.signature)
+    found = await breakdown(world.inspector, SMTP.signature, PATIENCE)
     assert found.dimensions[0].name == "release"
     assert shares(of(found, "release")) == [("r124", 0.75, None), ("r123", 0.25, None)]
     assert of(found, "release").values[0].where == "release=r124"

@@ -76,3 +76,15 @@ async def test_large_and_hostile_payloads(world: World) -> None:
     found = await compare(world.inspector, job_id)
     assert len(found.fields) == 500
     assert all(max(map(len, (one.path, one.failing, one.completed))) <= 200 for one in found.fields)
+
+
+async def test_what_distinguishes_best_comes_first(world: World) -> None:
+    for number in range(20):
+        await completed(world, {"n": number, "id": f"c{number}", "region": "us", "lang": "de", "to": ["x"]})
+    for number in range(20):
+        job_id = await died(world, {"n": number, "id": f"d{number}", "lang": "fr", "region": "eu", "to": ["x"]})
+    found = await compare(world.inspector, job_id)
+    assert {one.name for one in found.contrasts[:2]} == {"payload.region", "payload.lang"}
+    assert {line[1] for line in lines(found)[:2]} == {"region", "lang"}
+    assert found.fields[-1].sign == "="
+    assert (await compare(world.inspector, found.completed.id)).contrasts == ()  # type: ignore[union-attr]

@@ -9,12 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from queue_core import BlockingQueue, Task, Worker
-from queue_core.blocking.parts import BlockingClaim, BlockingOperations, BlockingSchedules
+from queue_core.blocking.parts import BlockingClaim, BlockingOperations, BlockingSchedules, BlockingSignatures
+from queue_core.client.operating.signatures import Signatures
 from queue_core.client.operations import Operations
 from queue_core.client.schedules import Schedules
+from queue_core.client.verbs import JobVerbs
 from queue_core.errors import InvalidArgument, InvalidJob, JobCancelled, JobNotFound, QueueCoreError, ResultTimeout
 from queue_core.model.settings import JobsSettings
-from queue_core.queue import JobQueue, JobVerbs
+from queue_core.queue import JobQueue
 from queue_core.worker.manual import ClaimedJob
 from tests.conformance.making import UNKNOWN
 from tests.conformance.working import PATIENCE
@@ -282,4 +284,5 @@ def test_it_has_every_method() -> None:
     assert public(JobQueue) | public(JobVerbs) <= own | set(dir(BlockingQueue))
     assert public(Schedules) <= set(dir(BlockingSchedules))
     assert public(Operations) <= set(dir(BlockingOperations))
+    assert public(Signatures) <= set(dir(BlockingSignatures))
     assert public(ClaimedJob) <= set(dir(BlockingClaim))

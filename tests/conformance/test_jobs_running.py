@@ -24,6 +24,8 @@ async def test_priority_first_then_arrival(jobs: JobQueue) -> None:
 
     order = [(5, 0), (0, 1), (10, 2), (5, 3), (-9, 4), (10, 5)]
     handles = [await note.options(priority=priority).enqueue(n) for priority, n in order]
+    # An enqueue returns when the row is durable; the worker must not begin between the offers.
+    await jobs._enqueuer.drain()
     async with working(jobs, concurrency=1):
         await asyncio.gather(*(handle.result(PATIENCE) for handle in handles))
     assert ran == [2, 5, 0, 3, 1, 4]

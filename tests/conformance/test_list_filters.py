@@ -175,7 +175,7 @@ async def test_characters_mean_themselves(world: World, text: str) -> None:
     """Nothing of the value is a pattern."""
     job_id = await world.insert(type=f"x{text}y", tags=(f"x{text}y",))
     await world.insert(type="xazby", tags=("1000", "axb"))
-    terms = [Term(name, "~", text) for name in ("type", "tag", "text")]
+    terms = [Term(name, "~", text) for name in ("type", "tag", "word")]
     for term in (*terms, Term("type", "=", f"x{text}y"), Term("tag", "=", f"x{text}y")):
         where = Filter((term,))
         assert await world.inspector.ids(where, 10) == [job_id], term

@@ -7,6 +7,8 @@ days, the dead never.
 import pytest
 
 from queue_core.errors import JobNotFound
+from queue_core.model.settings import RetentionSettings
+from tests.conformance.modes import Opener
 from tests.conformance.world import UNFINISHED, World
 
 DAY = 86400.0
@@ -59,6 +61,23 @@ async def test_the_dead_and_the_unfinished_stay(world: World, state: str) -> Non
     await world.advance(400 * DAY)
     await world.store.upkeep()
     assert await world.status(job_id) == state
+
+
+async def test_the_dead_go_after_a_retention_of_their_own(opener: Opener) -> None:
+    world = await opener(retention=RetentionSettings(dead=5 * DAY))
+    early = await world.ended("dead")
+    await world.advance(3 * DAY)
+    late = await world.ended("dead")
+    await world.upkeep()
+    assert await world.status(early.id) == "dead"
+    await world.advance(3 * DAY)
+    await world.upkeep()
+    with pytest.raises(JobNotFound):
+        await world.inspector.get(early.id)
+    assert await world.status(late.id) == "dead"
+    where = await world.inspector.conservation()
+    assert (where.dead, where.unfinished) == (2, 0), "the totals go on counting it"
+    await world.close()
 
 
 async def test_entries_of_lost_workers_go_after_a_day(world: World) -> None:

@@ -74,6 +74,7 @@ async def test_bury_keeps_everything(world: World) -> None:
     job = await world.job(claim.id)
     assert (job.payload, job.priority, job.tags, job.worker) == ({"path": "a.png"}, 9, ("x",), "worker-7")
     assert (job.status, job.retry_count, job.trashed_at) == ("dead", 0, None)
+    assert (job.crashes, job.losses) == (0, 0)
     assert (job.failure_kind, job.signature, job.traceback) == ("timeout", "00ff00ff00ff", why.traceback)
     assert job.error == "TooSlow: second line"
     assert job.completed_at == job.updated_at

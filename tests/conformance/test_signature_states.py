@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from queue_core.client.effects import Effects
+from queue_core.client.operating.signatures import Signatures
 from queue_core.client.operations import Operations
-from queue_core.client.signatures import Signatures
 from queue_core.errors import InvalidArgument, QueueCoreError, ReadOnly, SignatureNotFound
 from queue_core.model.filters import parse
 from queue_core.model.operation import Author
@@ -67,13 +68,27 @@ async def test_runs_of_types_by_release(world: World) -> None:
     await die(world, "r124")
     numbers = {one.name: one.number for one in await world.inspector.releases()}
     for _ in range(2):
-        runs = {one.release: (one.type, one.completed, one.dead) for one in await world.inspector.type_runs()}
+        runs = {
+            one.release: (one.type, one.completed, one.dead)
+            for one in await world.inspector.type_runs(["task", "other"])
+        }
         assert runs == {numbers["r123"]: ("task", 1, 0), numbers["r124"]: ("task", 0, 1)}
         await world.upkeep()
-    (ran,) = [one for one in await world.inspector.type_runs() if one.completed]
+    (ran,) = [one for one in await world.inspector.type_runs(["task"]) if one.completed]
     job = (await world.inspector.jobs(parse("status:completed"), 1)).jobs[0]
     assert job.completed_at is not None
     assert ran.last_at == pytest.approx(job.completed_at.timestamp(), abs=0.001)
+
+
+async def test_runs_of_a_type_are_of_its_newest_releases(world: World) -> None:
+    for number in range(1, 5):
+        await complete(world, f"r{number}")
+    numbers = {one.number: one.name for one in await world.inspector.releases()}
+    for _ in range(2):
+        runs = await world.inspector.type_runs(["task"], 2)
+        assert [numbers[one.release] for one in runs] == ["r3", "r4"]
+        assert await world.inspector.type_runs(["other"]) == await world.inspector.type_runs([]) == []
+        await world.upkeep()
 
 
 async def test_an_unknown_release_makes_no_suspect(world: World) -> None:
@@ -301,8 +316,18 @@ async def test_refusals(world: World) -> None:
         await signatures.mute(SIGNATURE)
     with pytest.raises(InvalidArgument):
         await signatures.mute(SIGNATURE, until_growth=1)
+    with pytest.raises(InvalidArgument, match="has passed"):
+        await signatures.mute(SIGNATURE, until=datetime(2020, 1, 1, tzinfo=UTC))
     with pytest.raises(ReadOnly):
         await signatures.read_only().own(SIGNATURE)
     with pytest.raises(QueueCoreError):
         await signatures.undo(4711)
     assert (await signatures.get(SIGNATURE[:6]))[0].signature == SIGNATURE
+
+
+async def test_one_whose_jobs_were_retried_is_not_new_again(world: World) -> None:
+    job_id = await die(world)
+    await signatures_of(world).own(SIGNATURE, "ana", author=ANA)
+    await world.change("retry", [job_id])
+    await world.settle(await world.claim_job(job_id), "dead")
+    assert await word(world) == "known"

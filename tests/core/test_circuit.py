@@ -23,16 +23,26 @@ def said(caplog: pytest.LogCaptureFixture) -> tuple[int, int]:
     return caplog.text.count("redis lost"), caplog.text.count("redis is back")
 
 
+def fail(circuit: Circuit, reason: str = "refused") -> None:
+    """Let a call fail that begins now."""
+    circuit.failed(reason, circuit.era)
+
+
+def work(circuit: Circuit) -> None:
+    """Let a call succeed that begins now."""
+    circuit.worked(circuit.era)
+
+
 def test_a_loss_is_short_and_said_once(circuit: Circuit, clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
     assert circuit.allows()
-    circuit.failed("refused")
+    fail(circuit)
     since = circuit.lost_since
     assert (since, circuit.reason) == (clock.now(), "refused")
     assert not circuit.allows()
     clock.advance(FIRST)
     assert circuit.allows()
     assert not circuit.allows(), "one tries, the others wait"
-    circuit.worked()
+    work(circuit)
     assert circuit.allows()
     assert (circuit.lost_since, circuit.reason) == (None, "")
     assert said(caplog) == (1, 1)
@@ -41,7 +51,7 @@ def test_a_loss_is_short_and_said_once(circuit: Circuit, clock: FakeClock, caplo
 def test_pauses_grow_to_their_bound(circuit: Circuit, clock: FakeClock) -> None:
     pauses = []
     for _ in range(10):
-        circuit.failed("refused")
+        fail(circuit)
         began = clock.monotonic()
         while not circuit.allows():
             clock.advance(FIRST / 2)
@@ -52,10 +62,49 @@ def test_pauses_grow_to_their_bound(circuit: Circuit, clock: FakeClock) -> None:
 
 def test_an_answer_that_was_on_its_way_closes_nothing(circuit: Circuit) -> None:
     """A reader of a full server waits for candidates while a writer is refused."""
-    circuit.failed("OOM")
-    circuit.worked()
+    before = circuit.era
+    fail(circuit, "OOM")
+    circuit.worked(before)
     assert not circuit.allows()
     assert circuit.lost_since is not None
+
+
+def test_an_answer_from_before_is_not_that_of_the_call_that_tries(circuit: Circuit, clock: FakeClock) -> None:
+    before = circuit.era
+    fail(circuit)
+    clock.advance(FIRST)
+    assert circuit.allows()
+    circuit.worked(before)
+    assert circuit.lost_since is not None
+    work(circuit)
+    assert circuit.lost_since is None
+
+
+def test_failures_of_calls_that_began_before_the_loss_do_not_put_off_the_next_try(
+    circuit: Circuit, clock: FakeClock
+) -> None:
+    """All that a worker waits for fails with its server."""
+    before = circuit.era
+    for _ in range(10):
+        circuit.failed("closed", before)
+    clock.advance(FIRST)
+    assert circuit.allows()
+
+
+def test_a_call_that_hangs_from_before_the_return_is_no_loss(
+    circuit: Circuit, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The primary freezes, another one takes over: what waits on the old one fails seconds after the return."""
+    hanging = circuit.era
+    fail(circuit, "no answer in time")
+    clock.advance(FIRST)
+    assert circuit.allows()
+    work(circuit)
+    clock.advance(5)
+    circuit.failed("no answer in time", hanging)
+    assert circuit.allows()
+    assert circuit.lost_since is None
+    assert said(caplog) == (1, 1)
 
 
 def test_a_flapping_server_is_lost_all_the_time(
@@ -68,9 +117,9 @@ def test_a_flapping_server_is_lost_all_the_time(
     while clock.now() - began < 600:
         if circuit.allows():
             used += 1
-            circuit.worked()
+            work(circuit)
             clock.advance(0.1)
-            circuit.failed("again")
+            fail(circuit, "again")
         since.add(circuit.lost_since)
         clock.advance(0.1)
     assert 600 / MOST - 10 < used < 600 / MOST + 10
@@ -78,8 +127,8 @@ def test_a_flapping_server_is_lost_all_the_time(
     assert said(caplog) == (2, 1)
     while not circuit.allows():
         clock.advance(0.1)
-    circuit.worked()
+    work(circuit)
     clock.advance(SETTLED)
-    circuit.worked()
+    work(circuit)
     assert said(caplog) == (2, 2)
     assert circuit.lost_since is None

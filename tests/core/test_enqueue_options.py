@@ -72,3 +72,11 @@ def test_what_is_no_task_retry_or_middleware_is_refused_in_a_sentence() -> None:
     ):
         with pytest.raises(ConfigurationError, match=words):
             register()
+
+
+@pytest.mark.parametrize("name", ["", " ", "a{b}"])
+def test_a_task_has_a_name_that_can_be_enqueued(name: str) -> None:
+    async def work() -> None: ...
+
+    with pytest.raises(InvalidJob, match="the type's name"):
+        JobQueue(memory=True).task(name=name)(work)

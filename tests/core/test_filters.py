@@ -24,7 +24,7 @@ def terms(draw: st.DrawFn) -> Term:
     if kind == "word":
         return Term(draw(WORDS), draw(st.sampled_from(["=", "~"])), draw(VALUES), negated)
     if kind == "text":
-        return Term("text", "~", draw(VALUES), negated)
+        return Term("word", "~", draw(VALUES), negated)
     if kind == "status":
         return Term("status", "=", draw(st.sampled_from(Status)).value, negated)
     if kind == "number":
@@ -84,14 +84,14 @@ def test_any_text_is_a_filter_or_a_filter_error_at_a_place_in_it(text: str) -> N
         ("priority:-5", Term("priority", "=", "-5")),
         ("retries:>2", Term("retries", ">", "2")),
         ("worker:web-1", Term("worker", "=", "web-1")),
-        ("reset", Term("text", "~", "reset")),
-        ('"type:x y"', Term("text", "~", "type:x y")),
-        ('!"free text"', Term("text", "~", "free text", True)),
-        ("mx-7:25", Term("text", "~", "mx-7:25")),
-        ("12:30", Term("text", "~", "12:30")),
-        ('":"', Term("text", "~", ":")),
-        ('"payload.=1"', Term("text", "~", "payload.=1")),
-        ("payload.", Term("text", "~", "payload.")),
+        ("reset", Term("word", "~", "reset")),
+        ('"type:x y"', Term("word", "~", "type:x y")),
+        ('!"free text"', Term("word", "~", "free text", True)),
+        ("mx-7:25", Term("word", "~", "mx-7:25")),
+        ("12:30", Term("word", "~", "12:30")),
+        ('":"', Term("word", "~", ":")),
+        ('"payload.=1"', Term("word", "~", "payload.=1")),
+        ("payload.", Term("word", "~", "payload.")),
     ],
 )
 def test_one_term(text: str, term: Term) -> None:
@@ -203,3 +203,38 @@ def test_ranges_of_time(text: str, span: str) -> None:
 def test_what_is_no_range_of_time(text: str, reason: str) -> None:
     with pytest.raises(FilterError, match=re.escape(reason)):
         parse(f'died:"{text}"')
+
+
+@pytest.mark.parametrize(
+    ("text", "term"),
+    [
+        ("owner:me", Term("owner", "=", "me")),
+        ('!owner:~"team c"', Term("owner", "~", "team c", True)),
+        ("state:NEW", Term("state", "=", "new")),
+        ("state:dead", Term("status", "=", "dead")),
+        ("state:failed", Term("status", "=", "dead")),
+        ("text:abc", Term("text", "~", "abc")),
+        ('text="100% a"', Term("text", "~", "100% a")),
+        ("text:~x", Term("text", "~", "x")),
+    ],
+)
+def test_terms_about_signatures_and_texts(text: str, term: Term) -> None:
+    assert parse(text) == Filter((term,))
+    assert parse(render(parse(text))) == parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("state:nothing", "'nothing' is neither a state of a job nor of an error signature"),
+        ("!text:x", "cannot be searched for"),
+        ("text:" + "x" * 201, "at most 200 characters"),
+        ("text:", "has no value"),
+        ("text:<x", "does not take '<'"),
+        ('text:"a\0b"', "NUL"),
+        ("state:~ne", "does not take '~'"),
+    ],
+)
+def test_what_cannot_be_looked_for(text: str, reason: str) -> None:
+    with pytest.raises(FilterError, match=reason):
+        parse(text)

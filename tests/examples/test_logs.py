@@ -28,7 +28,7 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture(autouse=True)
 def _root(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     root = logging.getLogger()
-    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "handlers", [])  # pytest's own would be closed
     level, driver = root.level, logging.getLogger("psycopg").level
     yield
     root.setLevel(level)
@@ -74,6 +74,14 @@ async def test_structlog(capsys: pytest.CaptureFixture[str]) -> None:
         assert (entry["attempt"], bool(entry["worker"])) == (1, True)
     assert entries["resized"]["width"] == 200
     assert entries[f"job {job_id}"]["traceback"].endswith("ValueError: no image")
+
+
+def test_in_worker_run_each_line_is_there_once(capsys: pytest.CaptureFixture[str]) -> None:
+    start_log(parser_of().parse_args(["exporter"]))
+    for block in blocks("python"):
+        exec(block, {})
+        logging.getLogger("app").info("once")
+        assert capsys.readouterr().err.count("once") == 1
 
 
 async def test_json_entries(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

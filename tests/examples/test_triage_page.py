@@ -19,6 +19,8 @@ PAGE = "triage.md"
 RULES = "## Runbooks, and rules for owners and links"
 COMMON = "## What the jobs of a signature have in common"
 BESIDE = "## A failing payload beside one that succeeded"
+NAMED = "## Filters by name"
+WHOSE = "## Whose, in which state, and with which text"
 
 
 @pytest.mark.parametrize("line", [line for block in blocks(PAGE, language="sh") for line in block.splitlines()])
@@ -34,7 +36,7 @@ async def test_the_blocks_of_python(capsys: pytest.CaptureFixture[str]) -> None:
     @queue.task(retry=Retry(max_retries=0))
     async def send_email(ctx: JobContext, region: str) -> None:
         if region == "eu":
-            raise TimeoutError("smtp")
+            raise TimeoutError("smtp: timeout")
 
     async with queue.testing() as inside:
         for region in ("eu", "us") * 8:
@@ -43,10 +45,15 @@ async def test_the_blocks_of_python(capsys: pytest.CaptureFixture[str]) -> None:
         (group,) = await queue.inspector.signatures(parse("status:dead"), 900, 1, 1)
         names: dict[str, Any] = {"jobs": queue, "job_id": group.sample_id}
         shown = []
-        for block in (*blocks(PAGE, COMMON), *blocks(PAGE, BESIDE)):
+        for block in (*blocks(PAGE, COMMON), *blocks(PAGE, BESIDE), *blocks(PAGE, WHOSE), *blocks(PAGE, NAMED)):
             await run(block.replace("9f31c2aa04d1", group.signature), names)
             shown.append(capsys.readouterr().out)
-    assert shown == ["payload.region eu 1.0 0.0 payload.region=eu\n", '~ region "eu" "us"\n']
+    assert shown == [
+        "payload.region eu 1.0 0.0 payload.region=eu\n",
+        '~ region "eu" "us"\n',
+        f"{['send_email'] * 8}\n",
+        "[('mine', 'owner:me state:new')]\n",
+    ]
 
 
 async def test_the_blocks_about_rules(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

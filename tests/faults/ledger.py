@@ -6,6 +6,8 @@
     end ID TOKEN PID TIME    it is about to return
     back ID TOKEN WHY        the store has given the job back: reclaimed, retried, released
     refused ID TOKEN         the store has refused the outcome of an attempt
+    failed ID TOKEN          a handler is about to raise
+    born PID UNIT            a process of this part of a fleet begins
 
 Times are of the machine's monotonic clock, the same in every process. One write a line, appended, so that a kill can
 cut at most the last one.
@@ -16,8 +18,11 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from queue_core.model.job import Reclaimed
 
 
 class Pen:
@@ -37,6 +42,12 @@ class Pen:
 
     def end(self, job_id: str, token: int) -> None:
         self.write("end", job_id, token, os.getpid(), f"{time.monotonic():.6f}")
+
+    def reclaimed(self, jobs: Iterable[Reclaimed]) -> None:
+        """Note those that run again."""
+        for job in jobs:
+            if job.rank is not None:
+                self.write("back", job.id, job.token, "reclaimed")
 
 
 @dataclass(frozen=True)
@@ -63,6 +74,9 @@ class Ledger:
     # (id, token) → why the store gave the job back
     back: dict[tuple[str, int], str] = field(default_factory=dict)
     refused: set[tuple[str, int]] = field(default_factory=set)
+    failed: set[tuple[str, int]] = field(default_factory=set)
+    # pid → the part of a fleet that a process belongs to
+    units: dict[int, str] = field(default_factory=dict)
 
     @property
     def ids(self) -> set[str]:
@@ -104,6 +118,10 @@ class Ledger:
                 self.back[job_id, int(token)] = why
             case ["refused", job_id, token]:
                 self.refused.add((job_id, int(token)))
+            case ["failed", job_id, token]:
+                self.failed.add((job_id, int(token)))
+            case ["born", pid, unit]:
+                self.units[int(pid)] = unit
             case _:
                 raise AssertionError(f"no line of a ledger: {line!r}")
 
@@ -116,3 +134,24 @@ def read(folder: Path) -> Ledger:
         for line in lines:
             ledger.add(line)
     return ledger
+
+
+class Reader:
+    """Reads what is new in the lines of all processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._places: dict[Path, int] = {}
+        self.ledger = Ledger()
+
+    def read(self) -> Ledger:
+        """Add what was written since the last call, and return everything."""
+        for path in self._folder.glob("*.ledger"):
+            with path.open("rb") as file:
+                file.seek(self._places.get(path, 0))
+                new = file.read()
+            whole = new.rfind(b"\n") + 1
+            self._places[path] = self._places.get(path, 0) + whole
+            for line in new[:whole].decode().splitlines():
+                self.ledger.add(line)
+        return self.ledger

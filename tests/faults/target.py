@@ -91,9 +91,7 @@ class HitStore:
 
     async def reclaim(self, limit: int, bound: int) -> list[Reclaimed]:
         reclaimed: list[Reclaimed] = await self._store.reclaim(limit, bound)
-        for job in reclaimed:
-            if job.rank is not None:
-                pen.write("back", job.id, job.token, "reclaimed")
+        pen.reclaimed(reclaimed)
         return reclaimed
 
 

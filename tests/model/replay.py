@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, cast
 
-from queue_core.model.job import Claim, Outcome, OutcomeKind, new_id
-from queue_core.ports.store import Doubt, LeaseRenewal, StoreHeartbeat
+from queue_core.errors import StoreUnavailable
+from queue_core.model.job import Claim, Outcome, OutcomeKind, Ready, new_id
+from queue_core.ports.store import Doubt, HeartbeatReply, HeartbeatRequest, LeaseRenewal, StoreHeartbeat
 from tests.conformance.making import LEASE, TYPE, failure, new_job, worker_beat
 from tests.conformance.world import World
 from tests.model.invariants import done
-from tests.model.model import MAX_LOSSES, Actions, Attempt, Jobs, Lease, Rules, State, Step, Token
+from tests.model.model import MAX_LOSSES, Actions, Attempt, Job, Jobs, Lease, Rules, State, Step, Token
 
 Kind = tuple[str, str, bool | None]
 """What is told apart in a step: its name, the outcome, and whether it was accepted."""
 
 KINDS: dict[str, OutcomeKind] = {"lost": "released", "poison": "dead"}
 """Outcomes of the model that the store knows by their failures."""
-SWEEPS = frozenset({"reclaim", "promote"})
+SWEEPS = frozenset({"reclaim", "promote", "audit"})
 """What the store does for all jobs at once."""
 QUIET = ("ask", "insert", "settle", "reclaim", "promote", "audit", "start", "claim", "time", "heartbeat")
 """The steps that bring all jobs to their ends, the best first."""
@@ -28,6 +31,16 @@ QUIET = ("ask", "insert", "settle", "reclaim", "promote", "audit", "start", "cla
 def kind_of(step: Step) -> Kind:
     """Return what is told apart in a step."""
     return step.name, step.what, step.accepted
+
+
+Facts = tuple[str, int, int, int, bool]
+"""Of a job: its state, losses, crashes and retries, and whether it was asked to stop."""
+
+
+def facts_of(job: Job) -> Facts:
+    """Return what a store has to say of a job."""
+    asked = job.lease is not None and job.lease.cancel
+    return job.status, job.losses, job.crashes, job.retries, asked
 
 
 class Walker:
@@ -60,10 +73,16 @@ class Walker:
 
 
 class Replay:
-    """One trace: the model and a store side by side, from nothing to the end of all jobs."""
+    """One trace: the model and a store side by side, from nothing to the end of all jobs.
 
-    def __init__(self, world: World, name: str, jobs: Jobs) -> None:
+    `crash`: kills the server and starts it again; where there is none, no trace has a crash.
+    """
+
+    def __init__(self, world: World, name: str, jobs: Jobs, crash: Callable[[], Awaitable[None]] | None = None) -> None:
         self._world = world
+        self._crash_server = crash
+        # since the disk had everything: the states whose commits a crash may have lost
+        self._unsure: list[State] = []
         self._queue = name
         self._actions = Actions(Rules(), jobs)
         self._ids = (new_id(), new_id())
@@ -107,7 +126,11 @@ class Replay:
         """Do a step on the store, and compare."""
         before, self.state = self.state, after
         last = self.steps[-1].name if self.steps else ""
+        # Time passes by a commit that is waited for.
+        sure = last == "time" or before.disk == (before.jobs, before.number)
+        self._unsure = [before] if sure else [*self._unsure, before]
         self.steps.append(step)
+        await self._deliver(step)
         if step.name in SWEEPS:
             if last != step.name:
                 await self._sweep(step.name, before)
@@ -122,14 +145,16 @@ class Replay:
         return any(step.name == name for step, _ in self._actions(self.state))
 
     async def _compare(self) -> None:
-        for job_id, job in zip(self._ids, self.state.jobs, strict=True):
-            if job.status == "absent":
-                assert await self._world.store.results([job_id]) == []
-                continue
-            found = await self._world.inspector.get(job_id)
-            seen = (str(found.status), found.losses, found.crashes, found.retry_count, found.cancel_requested)
-            asked = job.lease is not None and job.lease.cancel
-            assert seen == (job.status, job.losses, job.crashes, job.retries, asked)
+        for place, job in enumerate(self.state.jobs):
+            assert await self._seen(place) == facts_of(job)
+
+    async def _seen(self, place: int) -> Facts:
+        """Return what the store says of a job."""
+        job_id = self._ids[place]
+        if await self._world.store.results([job_id]) == []:
+            return facts_of(Job())
+        found = await self._world.inspector.get(job_id)
+        return str(found.status), found.losses, found.crashes, found.retry_count, found.cancel_requested
 
     # -- the steps; those that have no method are a worker's own
 
@@ -138,6 +163,7 @@ class Replay:
         new = new_job(id=self._ids[step.job], queue=self._queue)
         (inserted,) = await self._world.store.insert([new])
         assert inserted.created is (before.jobs[step.job].status == "absent")
+        await self._ready(Ready(inserted.id, self._queue, inserted.rank))
 
     async def _ask(self, step: Step, _before: State) -> None:
         assert step.job is not None
@@ -185,6 +211,7 @@ class Replay:
             assert settled.accepted is step.accepted or (given_back and (settled.accepted or repeated))
         if settled.accepted and not repeated:
             self._last[step.job] = one.token
+        await self._ready(Ready(claim.id, self._queue, settled.rank))
 
     def _attempt(self, step: Step, before: State) -> Attempt:
         assert step.worker is not None
@@ -215,7 +242,7 @@ class Replay:
         leases = [LeaseRenewal(self._ids[one.job], self._claims[one.token].token, started=one.started) for one in held]
         doubts = (Doubt(self._queue, doubt),) if doubt else ()
         request = worker_beat(*leases, worker=name, queues=(self._queue,), doubts=doubts)
-        reply = await asyncio.to_thread(heart.renew, request)
+        reply = await self._renewed(heart, request)
         rows = before.jobs
         holding = {one.job for one in held if (lease := rows[one.job].lease) and lease.token == one.token}
         assert set(reply.lost) == {self._ids[one.job] for one in held if one.job not in holding}
@@ -224,6 +251,13 @@ class Replay:
         assert set(reply.cancel) == asked
         found = {self._ids[place] for place in mine if doubt and (lease := rows[place].lease) and lease.claim == doubt}
         assert {stray.id for stray in reply.strays} == found
+
+    async def _renewed(self, heart: StoreHeartbeat, request: HeartbeatRequest) -> HeartbeatReply:
+        """Renew, again where its connection has ended with a server."""
+        if self._crash_server is not None:
+            with suppress(StoreUnavailable):
+                return await asyncio.to_thread(heart.renew, request)
+        return await asyncio.to_thread(heart.renew, request)
 
     def _has(self, worker: int, lease: Lease) -> bool:
         """Return whether a lease is this process's, and not that of one which was killed."""
@@ -240,6 +274,7 @@ class Replay:
         self._last.pop(step.job, None)
         changed = await self._world.change(verb, [self._ids[step.job]])
         assert changed.ids == (self._ids[step.job],)
+        await self._ready(*changed.ready)
 
     async def _time(self, _step: Step, _before: State) -> None:
         await self._world.advance(LEASE + 5)
@@ -248,13 +283,44 @@ class Replay:
         assert step.worker is not None
         self._lives[step.worker] += 1
 
+    async def _crash(self, _step: Step, before: State) -> None:
+        """Kill the server; what of the last commits it has lost is seen, not chosen: the model goes on from there."""
+        assert self._crash_server is not None
+        await self._crash_server()
+        seen = [await self._seen(place) for place in range(len(self._ids))]
+        ways = []
+        for state in reversed(self._unsure):
+            disk = (state.jobs, state.number)
+            ways.append(self._actions.store.crash(before._replace(faults=before.faults - 1, disk=disk)))
+        found = [state for state in ways if [facts_of(job) for job in state.jobs] == seen]
+        assert found, (seen, ways)
+        self.state = found[0]
+
+    # -- delivery, where there is any
+
+    async def _ready(self, *ready: Ready) -> None:
+        """Offer what became ready; one without a rank did not."""
+
+    async def _deliver(self, step: Step) -> None:
+        """Do what a step does to the ready set before it comes to the store."""
+
+    async def _audit(self) -> None:
+        """Offer again what no ready set has."""
+
     async def _sweep(self, name: str, before: State) -> None:
+        if name == "audit":
+            await self._audit()
+            return
         if name == "promote":
-            ready = {one.id for one in await self._world.store.promote(1000)}
+            promoted = await self._world.store.promote(1000)
+            await self._ready(*promoted)
+            ready = {one.id for one in promoted}
             due = {self._ids[place] for place, job in enumerate(before.jobs) if job.status == "retrying" and job.due}
             assert ready & set(self._ids) == due
             return
-        found = {one.id for one in await self._world.store.reclaim(1000, MAX_LOSSES)}
+        reclaimed = await self._world.store.reclaim(1000, MAX_LOSSES)
+        await self._ready(*(Ready(one.id, one.queue, one.rank) for one in reclaimed))
+        found = {one.id for one in reclaimed}
         over = {self._ids[place] for place, job in enumerate(before.jobs) if job.lease and job.lease.expired}
         assert found & set(self._ids) == over
 

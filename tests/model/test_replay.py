@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
 import pytest
 
+from queue_core.delivery import audit
+from queue_core.delivery.cluster_dispatcher import make_dispatcher
+from queue_core.delivery.redis_dispatcher import RedisDispatcher
+from queue_core.errors import StoreUnavailable
+from queue_core.model.settings import RedisSettings
+from queue_core.redis.client import make_pipelined
+from queue_core.runtime import Circuit
+from queue_core.stores.postgres.migrate import migrate
 from tests.conformance.conftest import redis_address, sqlite_path  # noqa: F401
 from tests.conformance.modes import OPENERS, empty
+from tests.conftest import StartServers
+from tests.model.delivered import DeliveredReplay
 from tests.model.model import Jobs
 from tests.model.replay import Replay, Walker
+from tests.postgres.traps.test_traps_tokens import SLOW_WRITER
+from tests.waiting import eventually
 
 TRACES = 100
 PARTS = range(5)
@@ -16,7 +32,15 @@ TOGETHER = 20
 STEPS = 18
 PAIRS = 450
 CRASHES = frozenset({"crash", "crash, commits lost"})
-"""In the model alone: memory goes with its process, SQLite has no server, those of the others die in tests/faults."""
+CANNOT_CRASH = {
+    "memory": "its jobs are those of the process that has them",
+    "sqlite": "it has no server: its processes are killed in tests/sqlite/test_crash.py",
+}
+"""Stores of which no server can be killed, and why."""
+KILLED = 12
+"""Traces on a server that is killed."""
+DELIVERED = 25
+"""Traces with a dispatcher beside the store."""
 KINDS_OF_JOBS = [
     Jobs(fails, waits)
     for fails in ((False, False), (True, False), (True, True))
@@ -43,3 +67,69 @@ async def test_the_store_does_what_the_model_does(mode: str, part: int, request:
         finally:
             await world.close()
     assert len(walker.pairs) > PAIRS
+
+
+@pytest.fixture
+async def dispatcher(redis_url: str, redis_prefix: str) -> AsyncIterator[RedisDispatcher]:
+    """Delivery on an empty ready set."""
+    settings = RedisSettings.model_validate({"url": redis_url, "prefix": redis_prefix, "timeout": 10})
+    made = make_dispatcher(settings, Circuit("redis"), make_pipelined(settings))
+    yield made
+    await made.close()
+
+
+async def test_with_delivery_beside_it(
+    empty_store_url: str, dispatcher: RedisDispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In mode postgres+redis: what is ready is in the ready set, comes out of it once, and is offered again if lost."""
+    monkeypatch.setattr(audit, "SETTLE_SECONDS", 0.0)
+    walker = Walker(7, without=CRASHES)
+    world = await OPENERS["postgres"][1](empty_store_url)()
+    try:
+        for number in range(DELIVERED):
+            jobs = KINDS_OF_JOBS[number % len(KINDS_OF_JOBS)]
+            await DeliveredReplay(world, f"trace-{number}", jobs, dispatcher).run(walker, STEPS)
+        where = await world.inspector.conservation()
+        assert (where.unfinished, where.completed + where.dead + where.cancelled) == (0, 2 * DELIVERED)
+    finally:
+        await world.close()
+    assert {"audit", "offer lost", "claim of one that is gone"} <= {kind[0] for pair in walker.pairs for kind in pair}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mode", [mode for mode in OPENERS if mode not in CANNOT_CRASH])
+async def test_also_when_its_server_is_killed(mode: str, start_servers: StartServers) -> None:
+    """PostgreSQL loses the last asynchronous commits then, Redis with its file none."""
+    keeps = {"appendfsync": "always"}
+    options = SLOW_WRITER | {"synchronous_commit": "on"}
+    servers = start_servers(postgres_options=options, redis_appendonly=mode == "redis", redis_options=keeps)
+    address, handle = f"{servers.redis_url} model:", servers.redis
+    if mode == "postgres":
+        address, handle = servers.postgres_url, servers.postgres
+        migrate(address)
+    world = await OPENERS[mode][1](address)()
+    crashes = 0
+
+    async def crash() -> None:
+        nonlocal crashes
+        crashes += 1
+        await asyncio.to_thread(handle.kill)
+        await asyncio.to_thread(handle.start)
+        # As a leader does: no claim before no token can come twice.
+        assert await eventually(led)
+
+    async def led() -> bool:
+        with suppress(StoreUnavailable):
+            return await world.store.acquire_leadership("conformance", "conformance", 0)
+        return False
+
+    try:
+        walker = Walker(11)
+        for number in range(KILLED):
+            jobs = KINDS_OF_JOBS[number % len(KINDS_OF_JOBS)]
+            await Replay(world, f"trace-{number}", jobs, crash).run(walker, STEPS)
+        where = await world.inspector.conservation()
+        assert (where.unfinished, where.completed + where.dead + where.cancelled) == (0, 2 * KILLED)
+    finally:
+        await world.close()
+    assert crashes > KILLED / 2

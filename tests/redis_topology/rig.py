@@ -50,7 +50,8 @@ def free_ports(count: int) -> list[int]:
         return found
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Let the kernel kill this process when the one that started it ends."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
@@ -112,7 +113,7 @@ class Server:
             command += self._options
         with (self.folder / "log").open("ab") as log:
             # It makes one call of the kernel and takes no lock.
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=_die_with_parent)  # noqa: PLW1509
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)  # noqa: PLW1509
 
     def revive(self) -> None:
         """Let it run again, whatever was done to it."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from queue_core import JobQueue, StoreUnavailable
 from tests.cli.running import Cli
 from tests.redis_topology.conftest import MakeSettings
 from tests.redis_topology.load import LONG, under_load
@@ -43,6 +44,23 @@ async def test_work_goes_on_behind_a_failover(
     found = await under_load(settings, ["a", "b"], lambda: disturb(trio), may_lose=may_lose)
     if mode == "postgres+redis":
         assert not found.refusals, "PostgreSQL takes jobs all the time"
+
+
+async def test_a_job_that_no_replica_has_is_not_acknowledged(trio: Trio, make_settings: MakeSettings) -> None:
+    """Also where the primary, asked again, knows it by then: another server may take its place."""
+    primary = trio.primary()
+    replicas = [one for one in trio.servers if one is not primary]
+    async with JobQueue(settings=make_settings("redis", trio.url(), min_replicas=1, timeout=2)) as jobs:
+        await jobs.enqueue("before")
+        for one in replicas:
+            one.pause()
+        for enqueue in (lambda: jobs.enqueue("alone"), lambda: jobs.enqueue_many("bulk", [{}] * 3)):
+            with pytest.raises(StoreUnavailable):
+                await enqueue()
+        for one in replicas:
+            one.resume()
+        handle = await jobs.enqueue("after")
+        assert await handle.status() == "queued"
 
 
 def environ(url: str, postgres: str = "") -> dict[str, str]:

@@ -102,6 +102,7 @@ CLAIM = {"queue_id": 1, "type": TYPE, "types": texts([TYPE]), "limit": 10}
         ("upkeep/abandoned_operations", ABANDON, "USING INDEX operations_unfinished"),
         ("upkeep/remove_members", (1, 1), "SEARCH operation_members USING PRIMARY KEY (operation=? AND position=?)"),
         ("upkeep/remove_signatures", (1,), "COVERING INDEX operation_signatures_operation (operation=?)"),
+        ("signatures/runs", {"types": texts([TYPE]), "newest": 5}, "SEARCH r USING PRIMARY KEY (type=? AND release=?)"),
         ("capacity/begin", {"queue_id": 1, "high": 10, "normal": 5}, "SEARCH jobs USING INDEX jobs_listed (state=?)"),
     ],
 )  # fmt: skip

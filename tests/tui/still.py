@@ -22,16 +22,18 @@ from jobconsole.present.stack import LiveStack
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.base.messages import Adopted, Operating
 from jobconsole.tui.base.messages import PlanReady as Frozen
+from jobconsole.tui.base.operations import OperationDetail, OperationReader
 from jobconsole.tui.base.operator import Operator
-from jobconsole.tui.base.refresher import OperationDetail, OperationReader, Refresher
+from jobconsole.tui.base.refresher import Refresher
 from queue_core import JobQueue
 from queue_core.client.causes.compare import Comparison
 from queue_core.model.events import Event, EventBatch
 from queue_core.model.job import Attempt, Job, LogEntry
 from queue_core.model.operation import Operation, Outcomes, Rollout
-from queue_core.model.report import Breakdown, LogPage, SeriesPoint, SignatureInfo, Tally, WorkerInfo
+from queue_core.model.report import Breakdown, LogPage, Release, SeriesPoint, SignatureInfo, Tally, WorkerInfo
 from queue_core.model.schedule import PassedTick, Planned, Schedule
 from queue_core.model.states import Status
+from queue_core.model.triage.signatures import Ruled, SignatureFacts, SignatureRule, SignatureState, TypeRuns
 from tests.console.making import operation
 from tests.tui.causes import fixed_breakdown, fixed_comparison
 from tests.tui.scenes import CRM, DISK, SMTP
@@ -74,8 +76,35 @@ def group(signature: str, title: str, type_: str, count: int, trend: tuple[int, 
 SIGNATURES = (
     group("9f31c2aaaaaa", "TimeoutError: smtp <host>:<n>", "send_email", 38_902, (0, 10, 300, 900, 2500, 5290), 4),
     group("1a2b3cbbbbbb", "OSError: No space left on <path>", "resize_image", 6_110, (4, 3, 0, 5, 0, 0), 41),
-    group("77aa00cccccc", "KeyError: <str>", "sync_crm", 3_190, (0, 0, 0, 0, 0, 0), 3 * 3600),
+    group("77aa00cccccc", "KeyError: <str>", "sync_crm", 3_190, (0, 0, 0, 0, 0, 311), 2),
 )
+
+
+RELEASES = (
+    Release("r119", 1, ago(9 * 86_400), 1),
+    Release("r123", 2, ago(86_400), 2),
+    Release("r124", 3, ago(800), 3),
+    Release("r125", 4, ago(161), 4),
+)
+RUNS = (
+    TypeRuns("send_email", 2, 410_900, 12, ago(1_051).timestamp()),
+    TypeRuns("send_email", 3, 40_898, 38_902, ago(1_051).timestamp()),
+    TypeRuns("sync_crm", 4, 1_530, 311, ago(4).timestamp()),
+)
+MAIL = SignatureRule(Ruled("team mail", "type send_email"), Ruled("https://run.example.org/smtp", "task send_email"))
+STATES = {
+    "9f31c2aaaaaa": SignatureState(
+        "9f31c2aaaaaa", "new", since="r124", suspect=True, died_since=38_902, died=38_902, before="r123",
+        before_runs=41_200, rule=MAIL,
+    ),
+    "1a2b3cbbbbbb": SignatureState(
+        "1a2b3cbbbbbb", facts=SignatureFacts(owner="ana"), since="r119", died_since=6_110, died=6_110,
+    ),
+    "77aa00cccccc": SignatureState(
+        "77aa00cccccc", "regressed", SignatureFacts("resolved", ago(5_261).timestamp(), "bo", release="r123"),
+        ago(161).timestamp(), "r119", regressed_on="r125", died_since=3_190, died=3_190,
+    ),
+}  # fmt: skip
 
 
 def queue(name: str, *depth: int, paused: bool = False, oldest: float | None = None) -> QueueLine:
@@ -87,8 +116,9 @@ def queue(name: str, *depth: int, paused: bool = False, oldest: float | None = N
 def worker(number: int, busy: int, lost: bool = False, quiet: bool = False) -> WorkerInfo:
     """Return a fixed worker."""
     return WorkerInfo(
-        id=f"w-{number}", host=f"web-{number}", pid=4700 + number, version="0.1.0", queues=("crm", "images", "mail"),
-        types=(), concurrency=32, busy=busy, quiet=quiet, started_at=ago(7200), heartbeat_at=ago(2),
+        id=f"w-{number}", host=f"web-{number}", pid=4700 + number, version="0.1.0",
+        release="r125" if number == 3 else "r124", queues=("crm", "images", "mail"), types=(), concurrency=32,
+        busy=busy, quiet=quiet, started_at=ago(7200), heartbeat_at=ago(2),
         heartbeat_age=65.0 if lost else 2.0, lost=lost,
     )  # fmt: skip
 
@@ -106,6 +136,7 @@ def snapshot() -> Snapshot:
         signatures=SIGNATURES, running=(), more_running=False,
         series=tuple(SeriesPoint(ago(60 * n), 2_000, 3_000 + 300 * n, 10, 600) for n in range(5, -1, -1)),
         totals=SnapshotTotals(12_433, 96, 7, 310, 48_202, 12, ago(840), 3, 1, 96),
+        states=STATES, releases=RELEASES, runs=RUNS,
     )  # fmt: skip
 
 

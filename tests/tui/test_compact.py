@@ -41,9 +41,8 @@ def idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing runs."""
     whole = still.snapshot
     monkeypatch.setattr(still, "running", list)
-    monkeypatch.setattr(
-        still, "snapshot", lambda: replace(whole(), totals=replace(whole().totals, running=0), signatures=groups(14))
-    )
+    totals = replace(whole().totals, running=0)
+    monkeypatch.setattr(still, "snapshot", lambda: replace(whole(), totals=totals, signatures=groups(14), states={}))
 
 
 def rows(seat: Seat) -> list[str]:

@@ -14,6 +14,7 @@ from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.base.themes import CONTEXT_COLOURS, DAY, NIGHT, Palette
 from queue_core import JobQueue
 from queue_core.model.states import Status
+from tests.conformance.making import failure
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
 from tests.tui.scenes import dead, smtp
@@ -32,6 +33,8 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             texts.append(text)
 
     monkeypatch.setattr(HeadlessDriver, "write", write)
+    for name in ("TMUX", "TERM", "TERM_PROGRAM"):
+        monkeypatch.delenv(name, raising=False)
     # Without a terminal Textual rings no bell.
     monkeypatch.setattr(ConsoleApp, "bell", lambda self: texts.append("\a"))
     return texts
@@ -46,9 +49,26 @@ async def test_a_threshold_rings_once_and_notifies(sit: Sit, world: World, burie
         await dead(world, 2, smtp(), type="send_email", queue="mail")
         await seat.until("12 dead jobs (threshold 12)")
         assert written.count("\a") == 1
-        assert written.count("\x1b]9;PROD: 12 dead jobs (threshold 12)\x07") == 1
+        text = "12 dead jobs (threshold 12)"
+        assert written.count(f"\x1b]9;PROD: {text}\x07\x1b]777;notify;PROD;{text}\x07") == 1
         await dead(world, 1, smtp(), type="send_email", queue="mail")
         await seat.until("13 jobs")
+        assert len(written) == 2
+
+
+async def test_a_new_signature_rings_once_and_notifies(
+    sit: Sit, world: World, buried: Buried, written: list[str]
+) -> None:
+    async with sit(context=ContextInfo("prod", "PROD")) as seat:
+        await seat.ready()
+        await seat.until("10 jobs")
+        await dead(world, 1, failure("off", exception="OSError", signature="feed00000001", title="OSError: a;\x1b[2J"))
+        await seat.until("NEW OSError: a;␛[2J")
+        text = "NEW OSError: a,␛[2J"
+        await seat.until(lambda: len(written) == 2)
+        assert written == ["\a", f"\x1b]9;PROD: {text}\x07\x1b]777;notify;PROD;{text}\x07"]
+        await dead(world, 1, smtp(), type="send_email", queue="mail")
+        await seat.until("12 jobs")
         assert len(written) == 2
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -273,3 +275,23 @@ class TestWhatIsNotEdited:
             await seat.until("TimeoutError")
             await seat.press("E")
             await seat.until("edit is disabled: this console is read-only")
+
+
+async def test_it_is_copied_as_a_command(sit: Sit, jobs: JobQueue, buried: Buried, state: Path) -> None:
+    copied = state / "jobconsole" / "copied.txt"
+    async with sit() as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        await editing(seat)
+        await write(seat, '{"to": "it\'s@example.org"}')
+        await seat.press("ctrl+y")
+        await seat.until("copied as a command")
+        words = shlex.split(copied.read_text())
+        assert words[:3] == ["jobconsole", "job", "edit"]
+        assert words[4:] == ['--payload={"to":"it\'s@example.org"}']
+        assert (await jobs.get(words[3])).status == "dead"
+        await write(seat, "{")
+        await seat.until("the payload is not JSON")
+        await seat.press("ctrl+y")
+        await seat.until(lambda: "copied as a command" not in seat.text())
+        assert len(shlex.split(copied.read_text())) == 5

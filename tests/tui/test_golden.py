@@ -131,6 +131,17 @@ async def test_retry_sheet_with_a_field() -> None:
     await pictured("retry-field", NARROW, "R", "tab", "tab", "tab", "2", "5")
 
 
+@pytest.mark.parametrize("size", [NARROW, WIDE, COMPACT], ids=["80x24", "200x50", "60x20"])
+async def test_state_sheet(size: tuple[int, int]) -> None:
+    """What is set of a signature that came back, and what the release with the cursor would mean."""
+    await pictured("state", size, "j", "V")
+
+
+async def test_state_sheet_of_many() -> None:
+    """Marked ones stay as they are but for what is chosen."""
+    await pictured("state-marked", NARROW, "space", "space", "Z")
+
+
 @SIZES
 async def test_schedules(size: tuple[int, int]) -> None:
     """When which job comes: the next ticks by the store's clock and by the schedule's own zone."""

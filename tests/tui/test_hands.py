@@ -61,7 +61,7 @@ async def test_u_in_operations_means_the_row_and_an_undone_one_says_by_which(
         await seat.press("D", "enter")
         await seat.until("deleted 3 jobs")
         await seat.press("4")
-        await seat.until("2 operations")
+        await seat.until("2 kept")
         await seat.press("j", "u")
         await seat.until("undone by #3")
         assert (await jobs.inspector.get(buried["send_email"][0])).trashed_at is None
@@ -76,7 +76,7 @@ async def test_the_operation_of_another_person_asks_first(sit: Sit, jobs: JobQue
     async with sit() as seat:
         await seat.ready()
         await seat.press("4")
-        await seat.until("1 operation")
+        await seat.until("1 kept")
         await seat.until("done")
         await seat.press("u")
         await seat.until("Undo an operation of another person")

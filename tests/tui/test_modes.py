@@ -60,3 +60,26 @@ async def test_two_keys_retry_over_every_store(settings: JobsSettings) -> None:
             assert seat.app.operator.problem == ""
             assert seat.app.refresher.problem == ""
         await world.close()
+
+
+async def test_states_over_every_store(settings: JobsSettings) -> None:
+    async with JobQueue(settings=settings) as jobs:
+        await jobs.store.acquire_leadership("upkeep", "leader", 60.0)
+        world = World(jobs.store, jobs.inspector, _nothing, operations=jobs._backend.operations)
+        await night(world)
+        async with seated(ConsoleApp(jobs)) as seat:
+            await seat.ready()
+            await seat.until("NEW")
+            signature = seat.table("signatures").selection.row.signature
+            await seat.press("W", *"mx-7", "enter")
+            await seat.until("note kept, u undoes it")
+            await seat.press("V", *"r9", "enter")
+            await seat.until("resolved in r9, u undoes it")
+            _, state = await jobs.signatures.get(signature)
+            assert (state.word, state.facts.release, state.facts.note) == ("resolved", "r9", "mx-7")
+            await seat.press("u")
+            await seat.until("undone: the resolution of")
+            _, state = await jobs.signatures.get(signature)
+            assert (state.word, state.facts.note) == ("known", "mx-7")
+            assert seat.app.refresher.problem == ""
+        await world.close()

@@ -174,7 +174,7 @@ async def test_pauses_and_orders_are_noted_with_who_did_it(sit: Sit, jobs: JobQu
         await seat.press("Q")
         await seat.until("claims no more jobs")
         await seat.press("4")
-        await seat.until("3 operations")
+        await seat.until("3 kept")
         rows = seat.table("operations").selection.rows
         assert [(row.verb, row.operation.state) for row in rows] == [
             ("quiet", "done"), ("resume", "done"), ("pause", "done"),

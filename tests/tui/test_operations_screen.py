@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobconsole.tui.app import ConsoleApp
-from jobconsole.tui.base import refresher
+from jobconsole.tui.base import operations as reader
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.screens.operations import OperationsView
 from jobconsole.tui.widgets import operations
@@ -127,7 +127,7 @@ async def test_what_goes_on_is_followed_without_moving_the_cursor(sit: Sit, jobs
 async def test_older_ones_are_read_as_one_comes_to_them(
     sit: Sit, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (refresher, operations):
+    for module in (reader, operations):
         monkeypatch.setattr(module, "PAGE", 40)
     await note_some(jobs, 170)
     async with sit() as seat:
@@ -136,7 +136,7 @@ async def test_older_ones_are_read_as_one_comes_to_them(
         table = seat.table("operations")
         await seat.until(lambda: table.selection.rows)
         assert len(table.selection.rows) < 170
-        await seat.until("+ operations")
+        await seat.until("+ kept")
         while len(table.selection.rows) < 170:
             await seat.press("G")
         await seat.press("G")
@@ -210,7 +210,7 @@ async def test_links_lead_to_an_operation_and_are_copied(
         seat.app.navigation.go(Link("operation", "99"))
         await seat.until("there is no operation #99")
         await seat.press("escape")
-        await seat.until("3 operations")
+        await seat.until("3 kept")
 
 
 @SIZES
@@ -224,13 +224,13 @@ async def test_what_was_done_last_is_seen_without_moving_the_cursor(
         await seat.press("j")
         key = table.selection.key
         await note_some(jobs, 2)
-        await seat.until("7 operations")
+        await seat.until("7 kept")
         assert (table.selection.top, table.selection.key) == (0, key)
         await seat.until("    7  ")
         await note_some(jobs, 60)
         await seat.until("newer, g shows them")
         assert table.selection.key == key
-        await seat.until("67 operations")  # what comes after g is newer again
+        await seat.until("67 kept")  # what comes after g is newer again
         await seat.press("g")
         await seat.until("67 ", but="newer")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobconsole.tui.base import refresher
+from jobconsole.tui.base.operations import OperationReader
 from jobconsole.tui.base.operator import Operator
 from queue_core import JobQueue
 from queue_core.model.operation import ChangeOptions, Rollout
@@ -149,7 +149,7 @@ async def test_facts_that_cannot_be_read_keep_nobody_from_going_on(
     async def never(self: object, target: object) -> None:
         await seat.pilot.pause(60)
 
-    monkeypatch.setattr(refresher.OperationReader, "facts", never)
+    monkeypatch.setattr(OperationReader, "facts", never)
     async with sit() as seat:
         await open_sheet(seat)
         assert "reading ..." in seat.text()
@@ -302,3 +302,27 @@ async def test_the_timeline_says_who_did_what_and_why(sit: Sit, jobs: JobQueue, 
         places = [next(y for y, line in enumerate(lines) if part in line and "│" in line) for part in said]
         assert places == sorted(places), "the newest first"
         assert "retried by an operator" not in seat.text()
+
+
+async def test_the_first_field_is_below_the_buttons(sit: Sit, jobs: JobQueue, world: World, buried: Buried) -> None:
+    """And a release that the store knows is completed while it is typed."""
+    for name in ("r123", "r124"):
+        await jobs.store.register_release(name)
+    async with sit() as seat:
+        await open_sheet(seat)
+        await seat.press("down")
+        await seat.until("❯ begins   [now] when r124 is live")
+        await seat.press("up")
+        await seat.until("❯ Retry 5 jobs")
+        await seat.press("down", *"r12")
+        await seat.until("[r12_] r124 is not live yet; right arrow takes it")
+        await seat.press("3")
+        await seat.until("[r123_]")
+        await seat.press("backspace", "right")
+        await seat.until("[r124_]")
+        await seat.press("enter")
+        await seat.until("❯ Retry 5 jobs")
+        await seat.press("enter")
+        await seat.until("waits r124")
+        (asked,) = await seat.app.connection.operations.list_operations(5)
+        assert asked.request.rollout.when_release == "r124"

@@ -89,7 +89,7 @@ async def test_what_waits_for_a_slot_is_given_back_at_a_stop(jobs: JobQueue) -> 
 
     handles = await jobs.enqueue_many("work", [{}] * 5)
     async with working(jobs, stops=True, concurrency=2) as worker:
-        assert await eventually(lambda: worker._runner.busy == 2)
+        assert await eventually(lambda: runs == 2)
         worker.stop()
         for handle in handles[2:]:
             await until_status(jobs, handle.id, "queued")

@@ -126,7 +126,8 @@ def _show(output: Output, found: Comparison, equal: bool) -> int:
     if output.as_json:
         bodies = {"failing": job_body(found.failing), "completed": None if completed is None else job_body(completed)}
         fields = found.fields if equal else found.different
-        output.json({**bodies, "fields": fields, "equal": found.equal, "older": found.older})
+        body = {**bodies, "fields": fields, "equal": found.equal, "older": found.older, "contrasts": found.contrasts}
+        output.json(body)
         return DONE
     show_facts(output, (
         Fact("failing", found.failing.id), Fact("died", found.failing.updated_at), Fact("on", found.failing.worker),
@@ -147,4 +148,8 @@ def _show(output: Output, found: Comparison, equal: bool) -> int:
         output.line("the payloads are equal" if found.fields else "no fields to compare: a payload is no JSON object")
     if found.equal and not equal:
         output.line(f"{found.equal} equal; --equal shows them")
+    from jobconsole.present.breakdown import contrast_sentence
+
+    if best := contrast_sentence(found):
+        output.line(best)
     return DONE

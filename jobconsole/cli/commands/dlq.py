@@ -10,9 +10,19 @@ from jobconsole.cli.change import add_verb
 from jobconsole.cli.commands import causes, review
 from jobconsole.cli.commands.job import add_list, list_jobs
 from jobconsole.cli.failures import DONE, CommandError, Refused, UsageError, note, progress
+from jobconsole.cli.filters import add_verbs_on_filters
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_verbs, positive, whole
-from jobconsole.cli.selection import add_filters, add_selection, check_queue, filter_of, find_ids, selection_of
+from jobconsole.cli.selection import (
+    add_filters,
+    add_selection,
+    check_queue,
+    filter_of,
+    find_ids,
+    search,
+    search_body,
+    selection_of,
+)
 from jobconsole.cli.session import connected
 from jobconsole.cli.signatures import add_verbs_on_one
 from jobconsole.cli.tables import GROUPS, group_body, show_table
@@ -54,6 +64,7 @@ def run_export(options: argparse.Namespace, output: Output) -> int:
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
+        await search(jobs, options, chosen.where)
         target = Target("command line", await find_ids(jobs, chosen.ids), wheres)
         export_options = ExportOptions(target, _format(options), options.tracebacks, options.limit)
         if options.dry_run:
@@ -140,17 +151,23 @@ def add_arguments(parser: Parser) -> None:
     add_verb(add, "purge")
 
 
+def add_filter_arguments(parser: Parser) -> None:
+    """Declare the verbs of saved filters."""
+    add_verbs_on_filters(parser)
+
+
 def run_groups(options: argparse.Namespace, output: Output) -> int:
     """List error signatures."""
     where = filter_of(options, "status:dead")
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
+        searched = await search(jobs, options, where)
         groups = await jobs.inspector.signatures(where, options.window, _SLICES, options.limit)
         states = await jobs.signatures.states(groups, options.window)
         if output.as_json:
             bodies = [group_body(group, states[group.signature]) for group in groups]
-            output.json({"window": options.window, "groups": bodies})
+            output.json({"window": options.window, "groups": bodies} | search_body(searched))
         else:
             show_table(output, GROUPS, ((*of_group(one), *_in_columns(states[one.signature])) for one in groups))
         return DONE

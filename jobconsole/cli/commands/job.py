@@ -11,7 +11,7 @@ from jobconsole.cli.commands import causes, edit, enqueue
 from jobconsole.cli.failures import DONE, note
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_verbs, whole
-from jobconsole.cli.selection import add_filters, canonical, check_queue, filter_of, find_id
+from jobconsole.cli.selection import add_filters, canonical, check_queue, filter_of, find_id, search, search_body
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import LAST_LINES, job_body, operation_body, show_job, show_jobs, show_log
 from queue_core.model.job import LINES
@@ -100,10 +100,11 @@ def list_jobs(options: argparse.Namespace, output: Output, where: Filter) -> int
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
+        searched = await search(jobs, options, where)
         order = "oldest" if options.oldest else "newest"
         page = await jobs.inspector.jobs(where, options.limit, options.cursor, order)  # type: ignore[arg-type]
         if output.as_json:
-            output.json({"jobs": [job_body(job) for job in page.jobs], "cursor": page.cursor})
+            output.json({"jobs": [job_body(job) for job in page.jobs], "cursor": page.cursor} | search_body(searched))
             return DONE
         show_jobs(output, page.jobs)
         if page.cursor is not None:

@@ -102,11 +102,12 @@ def run_undo(options: argparse.Namespace, output: Output) -> int:
         _check_undoable(operation)
         if options.dry_run:
             return _report_dry_run(output, operation)
+        from queue_core.client.operating.filters import saved_name_of
+        from queue_core.client.operating.signatures import VERBS
         from queue_core.client.operations import this_author
-        from queue_core.client.signatures import VERBS
 
-        if operation.request.verb in VERBS:
-            return await _undo_on_signature(jobs, output, operation)
+        if operation.request.verb in VERBS or saved_name_of(operation) is not None:
+            return await _undo_noted(jobs, output, operation)
         submitted = await jobs.operations.undo(options.number, this_author())
         return await _run_to_end(jobs, output, options.number, submitted)
 
@@ -119,10 +120,13 @@ def _check_undoable(operation: Operation) -> None:
         raise CommandError(f"operation #{operation.number} gave jobs another priority, which cannot be undone")
     if request.verb == "drain":
         return
-    if request.verb not in {"delete", "move", "mute", "resolve", "own", "note"}:
+    from queue_core.client.operating.filters import saved_name_of
+
+    of_a_filter = saved_name_of(operation) is not None
+    if not of_a_filter and request.verb not in {"delete", "move", "mute", "resolve", "own", "note"}:
         raise CommandError(
             f"operation #{operation.number} is a {request.verb}, which cannot be undone; "
-            "delete, move, drain, mute, resolve, own and note can"
+            "delete, move, drain, mute, resolve, own, note and changes of saved filters can"
         )
     if not operation.ended:
         number = operation.number
@@ -131,10 +135,13 @@ def _check_undoable(operation: Operation) -> None:
         )
 
 
-async def _undo_on_signature(jobs: JobQueue, output: Output, operation: Operation) -> int:
-    number = await jobs.signatures.undo(operation.number)
+async def _undo_noted(jobs: JobQueue, output: Output, operation: Operation) -> int:
+    """Undo a change of a signature or of a saved filter."""
+    of = jobs.signatures if operation.request.signatures else jobs.filters
+    number = await of.undo(operation.number)
     if number is None:
-        raise CommandError(f"operation #{operation.number} is not undone: the same was changed since")
+        what = "signature" if operation.request.signatures else "filter"
+        raise CommandError(f"operation #{operation.number} is not undone: the {what} was changed since")
     if output.as_json:
         output.json({"undone": operation.number, "operations": [operation_body(await jobs.operations.get(number))]})
     else:

@@ -17,8 +17,10 @@ from jobconsole.cli.root import Parser, add_globals, duration, positive, whole
 from jobconsole.cli.session import connected
 from jobconsole.format import humanize
 from jobconsole.format.humanize import exact, plural
+from jobconsole.present.signature import state_body, state_word
 from queue_core.model.events import Event, EventBatch, EventName
 from queue_core.model.text import safe
+from queue_core.model.triage.signatures import SignatureState
 
 if TYPE_CHECKING:
     from jobconsole.core.snapshot import Snapshot
@@ -111,6 +113,8 @@ _GROUPS = (
     TextColumn("COUNT", "right"),
     TextColumn("15m", "right"),
     TextColumn("LAST", "right"),
+    TextColumn("STATE"),
+    TextColumn("OWNER", limit=20),
     TextColumn("ERROR SIGNATURE"),
 )
 _RUNNING = (
@@ -148,7 +152,8 @@ async def _redraw(jobs: JobQueue, options: argparse.Namespace, output: Output) -
 
     left, height = options.count, 0
     while True:
-        snapshot = await read_snapshot(jobs.inspector, SnapshotNeeds(signatures=_ROWS, running=_ROWS))
+        needs = SnapshotNeeds(signatures=_ROWS, running=_ROWS)
+        snapshot = await read_snapshot(jobs.inspector, needs, await jobs.signatures.rules())
         if output.as_json:
             output.json(_body(snapshot))
         else:
@@ -203,8 +208,12 @@ def _tables(output: Output, snapshot: Snapshot) -> None:
     if snapshot.signatures:
         output.line()
         output.table(_GROUPS, [
-            (exact(one.count), exact(one.grown), humanize.age(humanize.seconds_between(one.last_seen, now)), one.title)
+            (
+                exact(one.count), exact(one.grown), humanize.age(humanize.seconds_between(one.last_seen, now)),
+                state_word(state), safe(state.owner, 20), one.title,
+            )
             for one in snapshot.signatures
+            for state in [snapshot.states.get(one.signature, SignatureState(one.signature))]
         ])  # fmt: skip
     if snapshot.running:
         output.line()
@@ -223,6 +232,7 @@ def _body(snapshot: Snapshot) -> dict[str, object]:
         "totals": snapshot.totals,
         "queues": snapshot.queues,
         "signatures": snapshot.signatures,
+        "states": {name: state_body(state) for name, state in snapshot.states.items()},
         "running": [{"id": job.id, "type": job.type, "queue": job.queue, "progress": job.progress,
                      "message": job.message, "started_at": job.started_at} for job in snapshot.running],
         "workers": [{"id": worker.id, "state": worker.state, "busy": worker.busy,

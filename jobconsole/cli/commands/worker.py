@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import socket
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.failures import DONE, Missing, Unreachable, check_terminal, confirm
 from jobconsole.cli.immediate import in_turn, record, report_dry_run
 from jobconsole.cli.output import Output
+from jobconsole.cli.pace import queue
 from jobconsole.cli.reload import GRACE, watch
 from jobconsole.cli.root import Parser, add_change, add_verbs, duration, port, positive, size, whole
 from jobconsole.cli.session import connected, settings_of, start_log
@@ -40,7 +42,9 @@ def add_run_arguments(verb: Parser) -> None:
     verb.add_argument(
         "--concurrency", type=whole(1, 10_000), default=100, metavar="N", help="per process (default 100)"
     )
-    verb.add_argument("--queues", metavar="A,B", help="only these (default: the queues of the tasks)")
+    verb.add_argument(
+        "--queues", type=_queues, default=(), metavar="A,B", help="only these (default: the queues of the tasks)"
+    )
     verb.add_argument("--lease", type=positive, metavar="T", help="(default: jobs.defaults.lease, 5m)")
     verb.add_argument("--heartbeat", type=positive, metavar="T", help="(default: jobs.defaults.heartbeat, 1m)")
     verb.add_argument("--max-jobs", type=whole(1, 10**12), metavar="N", help="replace a process after so many jobs")
@@ -53,6 +57,10 @@ def add_run_arguments(verb: Parser) -> None:
     verb.add_argument(
         "--reload", action="store_true", help="for development: replace the processes when Python files change"
     )
+
+
+def _queues(text: str) -> tuple[str, ...]:
+    return tuple(queue(name) for name in text.split(","))
 
 
 def run_workers(options: argparse.Namespace, output: Output) -> int:
@@ -73,7 +81,7 @@ def run_workers(options: argparse.Namespace, output: Output) -> int:
     how = ServiceOptions(
         processes=options.processes,
         concurrency=options.concurrency,
-        queues=tuple(name for name in (options.queues or "").split(",") if name),
+        queues=options.queues,
         lease=options.lease,
         heartbeat=options.heartbeat,
         grace=min(options.grace, GRACE) if options.reload else options.grace,
@@ -100,7 +108,9 @@ def _run_with_health(service: Service, host: str, number: int) -> int:
     try:
         bound = health.start()
     except OSError as error:
-        raise Unreachable(f"cannot listen on {host}:{number}: {os.strerror(error.errno or 0)}") from None
+        # The errors of names have numbers of their own.
+        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+        raise Unreachable(f"cannot listen on {host}:{number}: {reason}") from None
     logger.info("health: http://%s:%d/healthz", host, bound)
     try:
         return service.run()

@@ -54,6 +54,16 @@ class Causes:
         rows = self.rows
         return rows[min(self.cursor, len(rows) - 1)] if rows else None
 
+    def fields_of(self, signature: str) -> tuple[str, ...]:
+        """The fields of payloads that distinguish the dead jobs of a signature best; () where none is known."""
+        if self._breakdown is None or self._breakdown[0] != signature or isinstance(self._breakdown[1], str):
+            return ()
+        return tuple(one.name.removeprefix("payload.") for one in self._breakdown[1].fields)
+
+    def known(self, signature: str) -> bool:
+        """Whether the breakdown of a signature was read, or could not be."""
+        return self._breakdown is not None and self._breakdown[0] == signature
+
     def about(self, changed: bool) -> None:
         """Begin again at the first line, where the subject has changed."""
         if changed:

@@ -15,10 +15,11 @@ from queue_core.model.report import SignatureInfo
 
 if TYPE_CHECKING:
     from jobconsole.actions.plan import Plan, Target
-    from jobconsole.core.alerts import AlertWatcher
+    from jobconsole.actions.states import SignatureChoice
     from jobconsole.core.connection import Connection, ContextInfo
     from jobconsole.core.contexts import Places
     from jobconsole.core.model import Model
+    from jobconsole.core.snapshot import Snapshot
     from jobconsole.format.glyphs import Glyphs
     from jobconsole.format.spans import RenderContext
     from jobconsole.tui.base.bindings import Availability
@@ -69,12 +70,15 @@ class Host(Protocol):
     navigation: Navigator
     # the contexts that there are
     places: Places
-    # returns a sentence for each threshold that was crossed
-    watcher: AlertWatcher
     # the picture is held still
     frozen: bool
     # when an action was last performed, by this process's steady clock
     last_key: float
+    # one was
+    touched: bool
+    # the signature whose retry has succeeded, until another key is pressed; and the retries for which that was offered
+    offer: SignatureChoice | None
+    offered: set[int]
 
     @property
     def palette(self) -> Palette:
@@ -102,8 +106,8 @@ class Host(Protocol):
         """Show a sentence in the line above the keys."""
         ...
 
-    def alarm(self, sentences: list[str]) -> None:
-        """Show that thresholds were crossed, and ring the bell or notify the desktop as configured."""
+    def alarm(self, snapshot: Snapshot) -> None:
+        """Note which thresholds were crossed, and which signatures are new or back; ring and notify as configured."""
         ...
 
     async def pause(self, seconds: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from textual.message import Message
@@ -16,6 +16,7 @@ from jobconsole.actions.verbs import ImmediateActions, ScheduleVerb, Steer, Swit
 from jobconsole.core.connection import Connection
 from jobconsole.core.rows import NAME
 from jobconsole.tui.base.messages import Finished, PlanReady, Progressed
+from jobconsole.tui.base.states import SignatureStates, StatesChange
 from jobconsole.tui.base.undo import Change, Kind, PausedChange, Remembered, SubmittedChange
 from queue_core.client.operations import this_author
 from queue_core.errors import OperationNotFound, QueueCoreError, ReadOnly, StoreUnavailable
@@ -49,6 +50,7 @@ class Operator:
         # what is being taken back, in words
         self._taking_back = ""
         self._immediate = ImmediateActions(connection)
+        self.states = SignatureStates(connection, self._undo, self._check)
         self._kick = asyncio.Event()
 
     @property
@@ -70,6 +72,11 @@ class Operator:
     def undoable(self) -> str:
         """What `undo` would take back; "" when there is nothing."""
         return self._undo.last.words if self._undo.last is not None else ""
+
+    @property
+    def undoable_verb(self) -> str:
+        """The verb of what `undo` would take back; "" when there is nothing."""
+        return self._undo.last.name if self._undo.last is not None else ""
 
     @property
     def taking_back(self) -> str:
@@ -180,10 +187,12 @@ class Operator:
             return ""
         if isinstance(last, SubmittedChange):
             return await self._take_back(last)
+        if isinstance(last, StatesChange):
+            return await self.states.undo(last)
         assert isinstance(last, PausedChange)
-        if overtaken := await self._immediate.overtaken(last.kind, last.name, last.note):
+        if overtaken := await self._immediate.overtaken(last.kind, last.what, last.note):
             return f"not undone: {overtaken}"
-        return (await self._switch(last.kind, last.name, not last.paused, UNDONE)).words
+        return (await self._switch(last.kind, last.what, not last.paused, UNDONE)).words
 
     async def undo(self, number: int, verb: str, label: str) -> str:
         """Undo any operation, of this console or another; returns a sentence, "" when `Finished` will report it.
@@ -193,7 +202,8 @@ class Operator:
         """
         self._check("op undo")
         self._undo.drop_operation(number)
-        return await self._take_back(SubmittedChange(verb, label, number))
+        done = await self.states.undo_operation(number, verb, label)
+        return done if done is not None else await self._take_back(SubmittedChange(verb, label, number))
 
     async def steer(self, number: int, verb: Steer) -> str:
         """Pause, resume or cancel any operation, of this console or another; returns a sentence.
@@ -271,18 +281,6 @@ class Operator:
         """
         self._check(order)
         return await self._immediate.order(worker, label, order)
-
-    async def own(self, signatures: Sequence[str], off: bool) -> str:
-        """Take signatures for the system user, or give them up; returns a sentence.
-
-        Raises:
-            ReadOnly, SignatureNotFound, StoreUnavailable: not all of them were changed.
-        """
-        self._check("dlq own")
-        for signature in signatures:
-            await self._connection.jobs.signatures.own(signature, off=off)
-        what = "this signature" if len(signatures) == 1 else f"{len(signatures)} signatures"
-        return f"{what} has no owner now" if off else f"{what}: yours, A gives it up again"
 
     async def schedule(self, name: str, verb: ScheduleVerb) -> str:
         """Pause, resume or trigger a schedule; returns a sentence.

@@ -6,128 +6,34 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from textual.message import Message
 
 from jobconsole.actions.edit import Original, original
-from jobconsole.actions.plan import Facts, Target, breakdown
 from jobconsole.core.connection import Connection
 from jobconsole.core.listing import Window
 from jobconsole.core.model import Model
-from jobconsole.core.progress import OperationLine, operation_line, retried_before, retries_of
+from jobconsole.core.progress import retried_before
 from jobconsole.core.rows import JobLine, job_line
 from jobconsole.core.schedules import ScheduleLine, TickLine, schedule_line
 from jobconsole.core.snapshot import Snapshot, SnapshotNeeds, read_snapshot
-from jobconsole.present.stack import LiveStack, read_stack
 from jobconsole.tui.base.messages import Adopted, Flush, Operating, ServersChanged
+from jobconsole.tui.base.operations import OperationReader
 from queue_core.client.causes.breakdown import breakdown as signature_breakdown
 from queue_core.client.causes.compare import Comparison, compare
+from queue_core.client.finding.inspector import search_texts
+from queue_core.client.finding.search import SearchProgress
 from queue_core.errors import JobNotFound, StoreUnavailable
-from queue_core.model.filters import Filter
+from queue_core.model.filters import Filter, SavedFilter
 from queue_core.model.job import Attempt, Job
-from queue_core.model.operation import Operation, Outcomes
 from queue_core.model.report import Breakdown, LogPage
 from queue_core.model.schedule import PassedTick
 from queue_core.ports.inspector import Inspector
 
 T = TypeVar("T")
-
-
-PAGE = 100
-"""Operations that are read at a time."""
-MEMBERS = 20
-"""Changed jobs of an operation that are shown."""
-RETRIES_SHOWN = 2
-"""Earlier retries of a signature that are shown."""
-
-
-class ReadCall(Protocol):
-    """How the refresher reads: within a time limit, and noting a store that is gone."""
-
-    async def __call__(self, read: Callable[[Inspector], Awaitable[T]], /) -> T:
-        """Return what is read."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class OperationDetail:
-    """One operation in detail."""
-
-    line: OperationLine
-    # the outcomes of the jobs that it has retried; None: it retries none
-    outcomes: Outcomes | None = None
-    # some of the jobs that it has changed, as they are now
-    members: tuple[JobLine, ...] = ()
-
-
-class OperationReader:
-    """Every method raises `StoreUnavailable` when the store did not answer in time."""
-
-    def __init__(self, connection: Connection, model: Model, read: ReadCall) -> None:
-        self._connection = connection
-        self._model = model
-        self._read = read
-
-    async def read_active(self) -> None:
-        """Read the operations that have not ended into the model."""
-        await self._read(lambda _: self._model.active_operations.read(self._connection.operations))
-
-    async def page(self, before: int | None) -> list[OperationLine]:
-        """Read operations, the newest first: the first page, or those older than a number."""
-        found = await self._read(lambda _: self._connection.operations.list_operations(PAGE, before))
-        return [self._line(one) for one in found]
-
-    async def detail(self, number: int) -> OperationDetail:
-        """Read one operation in detail.
-
-        Raises:
-            OperationNotFound: there is no such operation.
-        """
-        every = self._connection.operations
-        line = self._line(await self._read(lambda _: every.get(number)))
-        one, outcomes = line.operation, None
-        if one.request.verb == "retry" and one.processed:
-            outcomes = await self._read(lambda _: every.outcomes(number))
-        ids = await self._read(lambda _: every.changed_ids(number, MEMBERS)) if one.total else []
-        return OperationDetail(line, outcomes, tuple([row for job_id in ids if (row := await self._job(job_id))]))
-
-    async def of_job(self, job_id: str) -> list[Operation]:
-        """Read the operations that have changed a job, the newest first."""
-        return await self._read(lambda _: self._connection.operations.list_for_job(job_id))
-
-    async def stacks(self, job_id: str) -> list[LiveStack]:
-        """Read the stacks of a job that were taken, the newest first."""
-        return [read_stack(one) for one in await self._read(lambda _: self._connection.operations.stacks(job_id))]
-
-    async def facts(self, target: Target) -> Facts:
-        """Read what a target consists of, and the outcome of earlier retries of its signatures."""
-        facts = await self._read(lambda inspector: breakdown(inspector, target))
-        reported: list[str] = []
-        for signature in target.signatures[:RETRIES_SHOWN]:
-            reported += await self._retries(signature)
-        return (
-            *facts,
-            *(("before" if number == 0 else "", text) for number, text in enumerate(reported[:RETRIES_SHOWN])),
-        )
-
-    async def _retries(self, signature: str) -> list[str]:
-        return await self._read(
-            lambda _: retries_of(self._connection.operations, signature, self._model.now, RETRIES_SHOWN)
-        )
-
-    def _line(self, operation: Operation) -> OperationLine:
-        """The line as the one that watches operations knows it, where that is as new."""
-        known = self._model.active_operations.of(operation.number)
-        return known if known is not None and known.operation == operation else operation_line(operation)
-
-    async def _job(self, job_id: str) -> JobLine | None:
-        try:
-            return job_line(await self._read(lambda inspector: inspector.get(job_id)))
-        except JobNotFound:
-            return None
 
 
 FLUSH_SECONDS = 0.25
@@ -138,6 +44,8 @@ RESYNC_SECONDS = 1.0
 """At least between two snapshots; a slow one makes the pause longer."""
 COMPARE_SECONDS = 5.0
 """A snapshot is read after this time even when no event arrived."""
+CHANGES_SECONDS = 1.0
+"""Between two looks for what others have changed: each change is an operation."""
 OPERATIONS_SECONDS = 1.0
 """Between two looks at operations while some are running; else they are looked at with each snapshot."""
 COUNT_SECONDS = 10.0
@@ -146,6 +54,8 @@ TICKS = 10
 """Ticks of a schedule that are read, with their jobs."""
 LOG_LINES = 200
 """Lines of a job's log that are shown; the command line has all of them."""
+SEARCH_STEP = 0.3
+"""Seconds of a search between two looks at what it has found."""
 READ_LIMIT_SECONDS = 15.0
 """A read that takes longer than this is given up."""
 
@@ -172,6 +82,7 @@ class Refresher:
             self._follow_events,
             self._resync,
             self._watch_operations,
+            self._watch_changes,
             self._count,
             self._flush,
         )
@@ -194,6 +105,27 @@ class Refresher:
         """Count the growth of signatures over another time."""
         self.needs = replace(self.needs, window=seconds)
         self.resync()
+
+    async def search(self, where: Filter, again: bool) -> SearchProgress | None:
+        """Look for what a filter asks for, of texts for a moment; `again`: from the newest death on.
+
+        Raises:
+            FilterError, StoreUnavailable: there is no such filter, or the store did not answer in time.
+        """
+        found = await self._read(lambda inspector: search_texts(inspector, where, SEARCH_STEP, again))
+        if found is None:
+            # What else is looked up may be too much: then a list only fails.
+            await self._read(lambda inspector: inspector.count(where, 1))
+        self.resync()
+        return found
+
+    async def saved_filters(self) -> list[SavedFilter]:
+        """Read the saved filters by name.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time.
+        """
+        return await self._read(lambda _: self.connection.jobs.filters.list())
 
     async def more(self, window: Window) -> None:
         """Read the next page of a window.
@@ -353,6 +285,17 @@ class Refresher:
             await self.operations.read_active()
             self._post(Operating())
             await _wait(self._snapped, OPERATIONS_SECONDS if self.model.active_operations.moving else COMPARE_SECONDS)
+
+    async def _watch_changes(self) -> None:
+        """Read a snapshot when others have recorded an operation: a change of a signature is no event."""
+        known: int | None = None
+        while True:
+            await self._usable.wait()
+            newest = await self.operations.newest()
+            if known is not None and newest != known:
+                self.resync()
+            known = newest
+            await asyncio.sleep(CHANGES_SECONDS)
 
     async def _count(self) -> None:
         """Read the exact totals from time to time."""

@@ -27,6 +27,15 @@ class Change:
         """What it is, for people."""
         raise NotImplementedError
 
+    @property
+    def name(self) -> str:
+        """Its verb, beside a key."""
+        raise NotImplementedError
+
+    def lose(self, number: int) -> bool:
+        """Forget an operation; whether nothing is left of the change."""
+        return False
+
 
 @dataclass(eq=False, slots=True)
 class SubmittedChange(Change):
@@ -37,10 +46,18 @@ class SubmittedChange(Change):
     # 0: the store has not given it one yet
     number: int = 0
 
+    def lose(self, number: int) -> bool:
+        return number == self.number
+
     @property
     def words(self) -> str:
         """Verb and number."""
         return f"{self.verb} #{self.number}" if self.number else f"the {self.verb} that is being written"
+
+    @property
+    def name(self) -> str:
+        """Its verb."""
+        return self.verb
 
 
 @dataclass(eq=False, slots=True)
@@ -48,7 +65,8 @@ class PausedChange(Change):
     """A queue or a schedule was paused or resumed."""
 
     kind: Kind
-    name: str
+    # its name
+    what: str
     # what it was made
     paused: bool
     # the number of the operation that notes it
@@ -58,7 +76,12 @@ class PausedChange(Change):
     def words(self) -> str:
         """What was done to what."""
         what = "schedule " if self.kind == "schedule" else ""
-        return f"the {'pause' if self.paused else 'resume'} of {what}{self.name}"
+        return f"the {self.name} of {what}{self.what}"
+
+    @property
+    def name(self) -> str:
+        """Its verb."""
+        return "pause" if self.paused else "resume"
 
 
 class Remembered:
@@ -89,5 +112,5 @@ class Remembered:
 
     def drop_operation(self, number: int) -> None:
         """Forget an operation."""
-        for change in [one for one in self._changes if isinstance(one, SubmittedChange) and one.number == number]:
+        for change in [one for one in self._changes if one.lose(number)]:
             self.drop(change)

@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.reactive import var
 from textual.screen import Screen
 
+from jobconsole.tui.base.bindings import Action
 from jobconsole.tui.base.host import NARROW, Host, displayed, host_of
 from jobconsole.tui.widgets.filterline import FilterLine
 from jobconsole.tui.widgets.footer import KeyBar, Notice
@@ -69,6 +70,10 @@ class ViewFrame(Screen[None], inherit_bindings=False):
             return ""
         return f"needs {SHEETS} lines; there are {self.size.height}"
 
+    def label_of(self, action: Action, width: int) -> str:
+        """Return what the key bar of this width shows beside a key."""
+        return action.label
+
     def panes(self) -> ComposeResult:
         """Yield the panes, in the order of the Tab key."""
         raise NotImplementedError
@@ -85,7 +90,7 @@ class ViewFrame(Screen[None], inherit_bindings=False):
         yield from self.foot()
         yield FilterLine(id="filter")
         yield Notice(id="notice")
-        yield KeyBar(id="keys")
+        yield KeyBar(self.label_of, id="keys")
         yield TooSmall(LEAST, id="small")
 
     def on_mount(self) -> None:

@@ -12,6 +12,7 @@ from jobconsole.format.humanize import short
 from jobconsole.format.spans import Line, fit, width_of
 from jobconsole.present.columns import JOBS
 from jobconsole.present.job import DetailSubject
+from jobconsole.tui.screens.filter_actions import FilterActions
 from jobconsole.tui.screens.row_actions import JobActions
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
@@ -67,7 +68,7 @@ class JobsView(View):
     """One list with a filter, and the job under its cursor."""
 
     PLACE = "jobs"
-    ROWS = (JobActions,)
+    ROWS = (JobActions, FilterActions)
     STAGES: ClassVar[dict[str, str]] = {"all-jobs": "home", "detail": "detail"}
     ORDER: ClassVar[tuple[str, ...]] = ("home", "detail")
 
@@ -98,6 +99,12 @@ class JobsView(View):
     def filtered(self, where: Filter, text: str) -> None:
         """Narrow the list."""
         self._list()
+        self.search(self.jobs.where)
+
+    def searched(self, words: str) -> None:
+        """Show beside the filter of what a search of texts is."""
+        self.jobs.searched = words
+        self.jobs.repaint()
 
     @on(Table.Moved)
     def show_detail(self) -> None:

@@ -13,11 +13,9 @@ from jobconsole.present.job import DetailSubject
 from jobconsole.tui.screens.row_actions import JobActions, QueueActions, WorkerActions
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
-from jobconsole.tui.widgets.live import Chart, QueueTable, RunningTable, TypeTable, WorkerTable
+from jobconsole.tui.widgets.live import HOUR_SECONDS, Chart, QueueTable, RunningTable, TypeTable, WorkerTable
 from jobconsole.tui.widgets.table import Table
 
-HOUR_SECONDS = 3600
-"""What the chart of throughput is drawn over."""
 LISTS = ("running", "types", "workers")
 """Lists of which small screens show one, by their ids; the smallest one turns to the queues, too."""
 

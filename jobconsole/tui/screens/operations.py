@@ -13,6 +13,7 @@ from jobconsole.core.progress import OperationLine, unknown
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.present.job import DetailSubject
 from jobconsole.tui.screens.row_actions import OperationActions
+from jobconsole.tui.screens.signature_actions import RetriedActions
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.operations import MemberTable, OperationFacts, OperationTable
@@ -25,7 +26,7 @@ class OperationsView(View):
     """The list; beside it one operation with some of its jobs, then one of these jobs."""
 
     PLACE = "operations"
-    ROWS = (OperationActions,)
+    ROWS = (OperationActions, RetriedActions)
     STAGES: ClassVar[dict[str, str]] = {
         "operations": "home",
         "facts": "operation",

@@ -22,6 +22,8 @@ from jobconsole.tui.widgets.jobs import JobTable
 from jobconsole.tui.widgets.live import QueueTable, RunningTable, WorkerTable
 from jobconsole.tui.widgets.operations import MemberTable, OperationFacts, OperationTable
 from jobconsole.tui.widgets.signatures import SignatureTable
+from queue_core.client.operating.filters import saved_name_of
+from queue_core.client.operating.signatures import VERBS as SIGNATURE_VERBS
 from queue_core.client.operations import this_author
 from queue_core.errors import QueueCoreError
 from queue_core.model.operation import WorkerOrder
@@ -210,37 +212,6 @@ class QueueActions(RowActions):
         self.console.refresher.resync()
 
 
-class SignatureActions(RowActions):
-    """Actions on the marked signatures, or the one under the cursor."""
-
-    def missing(self) -> frozenset[str]:
-        """There are none where neither signatures nor what is under their cursor have the focus."""
-        return frozenset() if isinstance(self.view.pane, SignatureTable | Detail) else frozenset({"own"})
-
-    def refuses(self, action: str) -> str:
-        """There has to be a signature."""
-        table = self.view.query_one(SignatureTable)
-        if action != "own" or table.selection.marks or table.selection.row is not None:
-            return ""
-        return table.nothing()
-
-    def do_own(self) -> None:
-        """Take them, or give them up where all are this user's."""
-        table = self.view.query_one(SignatureTable)
-        chosen = list(table.selection.marks) or [table.selection.row.signature if table.selection.row else ""]
-        states = [table.states.get(signature) for signature in chosen]
-        user = this_author().user
-        mine = all(state is not None and state.facts.owner == user for state in states)
-        spawn(self.view, "own", self._own, chosen, mine)
-
-    async def _own(self, signatures: list[str], off: bool) -> None:
-        try:
-            self.notice.show(await self.console.operator.own(signatures, off), "good")
-        except QueueCoreError as error:
-            self.notice.show(str(error), "bad")
-        self.console.refresher.resync()
-
-
 class OperationActions(RowActions):
     """Actions on the operation under the cursor, of this console or another."""
 
@@ -292,7 +263,8 @@ class OperationActions(RowActions):
             return self.view.query_one(OperationTable).nothing()
         if line.undone_by:
             return f"#{line.number} was undone by #{line.undone_by} already"
-        if line.operation.ended and line.verb not in REVERSIBLE and line.verb != "drain":
+        of_a_filter = saved_name_of(line.operation) is not None
+        if line.operation.ended and not of_a_filter and line.verb not in REVERSIBLE | SIGNATURE_VERBS | {"drain"}:
             return f"nothing to undo: #{line.number} is a {line.verb} that has ended; a delete and a move can be undone"
         return ""
 

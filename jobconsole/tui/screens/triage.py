@@ -13,11 +13,14 @@ from jobconsole.actions.plan import Choice, Target, dead_of, dead_only
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.present.columns import DEAD_JOBS, QUEUES_SMALL
 from jobconsole.present.job import DetailSubject
-from jobconsole.tui.screens.row_actions import JobActions, QueueActions, SignatureActions
+from jobconsole.tui.base.causes import Causes
+from jobconsole.tui.screens.filter_actions import FilterActions
+from jobconsole.tui.screens.row_actions import JobActions, QueueActions
+from jobconsole.tui.screens.signature_actions import SignatureActions
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
-from jobconsole.tui.widgets.jobs import JobTable, dead_columns
-from jobconsole.tui.widgets.live import Chart, QueueTable, RunningTable
+from jobconsole.tui.widgets.jobs import FIELD, ROOMY, JobTable, dead_columns
+from jobconsole.tui.widgets.live import HOUR_SECONDS, Chart, QueueTable, Releases, RunningTable
 from jobconsole.tui.widgets.operations import OperationStrip
 from jobconsole.tui.widgets.pane import Pane
 from jobconsole.tui.widgets.signatures import SignatureTable
@@ -35,8 +38,13 @@ class TriageView(View):
     # operations on the signature that is shown, with their states as they were last seen
     _retrying: frozenset[tuple[int, str]] = frozenset()
 
+    def __init__(self) -> None:
+        super().__init__()
+        # what the list of jobs knows of the signature, where the detail is about something else
+        self._causes = Causes(self, self.show_jobs)
+
     PLACE = "triage"
-    ROWS = (JobActions, QueueActions, SignatureActions)
+    ROWS = (JobActions, QueueActions, SignatureActions, FilterActions)
     STAGES: ClassVar[dict[str, str]] = {
         "signatures": "home",
         "running": "home",
@@ -54,7 +62,8 @@ class TriageView(View):
         yield RunningTable(id="running")
         with Vertical(id="side"):
             yield QueueTable(QUEUES_SMALL, id="queues")
-            yield Chart(id="chart")
+            yield Releases(id="releases")
+            yield Chart(HOUR_SECONDS, id="chart")
 
     def foot(self) -> ComposeResult:
         """What operations do."""
@@ -77,6 +86,7 @@ class TriageView(View):
             self.signatures.states = snapshot.states
             self.signatures.take(snapshot.signatures, snapshot.needs.window, restart or idle)
         self.query_one(QueueTable).show(snapshot.queues)
+        self.set_class(bool(snapshot.releases), "-releases")
         if restart:
             self.query_one(RunningTable).sort()
         self.show_jobs()
@@ -115,8 +125,14 @@ class TriageView(View):
         """Narrow the signatures, and with them the jobs."""
         self.signatures.where, self.signatures.filter_text = where, text
         self.signatures.selection.clear_marks()
+        self.search(dead_only(where))
         self.console.refresher.narrow(dead_only(where))
         self.show_jobs()
+        self.signatures.repaint()
+
+    def searched(self, words: str) -> None:
+        """Show beside the filter of what a search of texts is."""
+        self.signatures.searched = words
         self.signatures.repaint()
 
     @on(Table.Moved)
@@ -134,9 +150,20 @@ class TriageView(View):
     def show_jobs(self) -> None:
         """List the jobs of the signature under the cursor, unless the screen shows no list."""
         group = self.signatures.selection.row
-        self.jobs.columns = dead_columns(self.size.width)
+        fields = self._fields(group.signature) if group is not None and self.size.width >= ROOMY else ()
+        self.jobs.columns = dead_columns(self.size.width, [safe(name, FIELD) for name in fields])
         if group is not None and (not self.narrow or self.stage != "home"):
             self.jobs.list_jobs(dead_of(group.signature, self.signatures.where), group.count)
+            self.jobs.show_fields(fields)
+
+    def _fields(self, signature: str) -> tuple[str, ...]:
+        """Return the fields of payloads that distinguish best, as soon as a breakdown is read."""
+        detail = self.query_one(Detail)
+        if detail.causes.known(signature):
+            return detail.causes.fields_of(signature)
+        if not self._causes.known(signature):
+            self._causes.read_breakdown(signature)
+        return self._causes.fields_of(signature)
 
     def show_detail(self) -> None:
         """Show the job or group under the cursor."""

@@ -7,11 +7,14 @@ from typing import ClassVar, cast
 
 from textual import on
 
-from jobconsole.actions.plan import Choice, Report, Target, Verb
+from jobconsole.actions.plan import NOT_CANCELLED, Choice, Report, Target, Verb
+from jobconsole.actions.states import SignatureChoice
 from jobconsole.actions.verbs import sentence, tone_of
+from jobconsole.core.progress import succeeded
 from jobconsole.core.snapshot import Snapshot
+from jobconsole.format.words import outcome_phrase
 from jobconsole.present.job import BREAKDOWN, COMPARE
-from jobconsole.tui.base.bindings import BY_ID, refusal
+from jobconsole.tui.base.bindings import BY_ID, Action, refusal
 from jobconsole.tui.base.host import Host, displayed
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.messages import Adopted, Finished, Flush, Operating, Progressed, ServersChanged
@@ -23,6 +26,7 @@ from jobconsole.tui.widgets.footer import KeyBar, Notice
 from jobconsole.tui.widgets.header import Header
 from jobconsole.tui.widgets.jobs import JobTable
 from jobconsole.tui.widgets.table import Table
+from queue_core.client.operations import this_author
 from queue_core.model.filters import Filter, render
 from queue_core.model.operation import VERBS
 
@@ -30,6 +34,8 @@ NOT_IN_TRASH = "only jobs in the trash can be brought back: 3 shows all jobs, it
 NOTHING_FURTHER = "nothing further to open; Esc goes back"
 SHEETLESS = frozenset({"undo", "pause", "quiet", "own"})
 """Changes that need no room for a sheet."""
+NAMED_UNDO = 120
+"""Columns from which the key bar names what would be undone."""
 OPENS = frozenset({"open", "full", "compare"})
 DETAIL_ACTIONS = frozenset({"frames", "next_tab", "previous_tab", "next_match", "previous_match"})
 
@@ -57,6 +63,15 @@ class RowActions:
     def refuses(self, action: str) -> str:
         """Why an action that nothing else speaks against is off; "" when it is on."""
         return ""
+
+    def search(self, where: Filter) -> None:
+        """Search the texts that a filter of the view asks for, from the newest death on."""
+
+    def search_on(self) -> None:
+        """Go on with that search; where it has ended, search again."""
+
+    def search_again(self) -> None:
+        """Search the same again, from the newest death on."""
 
 
 class View(ViewFrame):
@@ -103,6 +118,8 @@ class View(ViewFrame):
         pane = self.pane
         if action == "restore" and (pane is None or not pane.in_trash):
             return NOT_IN_TRASH
+        if action == "cancel" and isinstance(pane, Detail) and pane.subject.group is not None:
+            return NOT_CANCELLED
         if action == "open" and isinstance(pane, Detail) and pane.tab != BREAKDOWN:
             return NOTHING_FURTHER
         return "" if pane is None else pane.NEVER.get(action, "")
@@ -119,7 +136,16 @@ class View(ViewFrame):
             cast(Callable[[], None], getattr(owner, f"do_{action}"))()
             self.query_one(KeyBar).repaint()
 
+    def label_of(self, action: Action, width: int) -> str:
+        """Name what the key would undo, where that is this console's last change and there is room."""
+        named = action.id == "undo" and width >= NAMED_UNDO and self.owner("undo") is self.console
+        verb = self.console.operator.undoable_verb if named else ""
+        return f"{action.label} {verb}" if verb else action.label
+
     # -- what comes in
+
+    def on_mouse_down(self) -> None:
+        self.console.touched = True
 
     def on_flush(self, message: Flush) -> None:
         if self.console.frozen:
@@ -134,7 +160,7 @@ class View(ViewFrame):
         snapshot = self.console.model.snapshot
         if snapshot is None:
             return
-        self.console.alarm(self.console.watcher.update(snapshot))
+        self.console.alarm(snapshot)
         if not self.console.frozen:
             self.adopt(snapshot)
 
@@ -142,8 +168,20 @@ class View(ViewFrame):
         self.repaint_all()
 
     def on_operating(self, message: Operating) -> None:
+        self._offer_resolving()
         if not self.console.frozen:
             self.operating()
+
+    def _offer_resolving(self) -> None:
+        """Offer to resolve the signature of a retry of this user whose jobs have all completed, once."""
+        console = self.console
+        for line in console.model.active_operations.lines:
+            one = line.operation
+            if line.number in console.offered or not succeeded(line) or one.request.author.user != this_author().user:
+                continue
+            console.offered.add(line.number)
+            console.offer = SignatureChoice(one.request.signatures, line.label, 0)
+            self.notice.show(f"#{line.number}: {outcome_phrase(one)}; V resolves {line.label}", "good")
 
     def on_progressed(self, message: Progressed) -> None:
         self.notice.repaint()
@@ -267,6 +305,8 @@ class View(ViewFrame):
         for table in self.query(JobTable):
             table.read_again()
         self.notice.show("reading everything again", "muted")
+        for rows in self.rows:
+            rows.search_again()
 
     def do_filter(self) -> None:
         """Write a filter."""
@@ -276,6 +316,20 @@ class View(ViewFrame):
     def narrow_to(self, message: FilterLine.Changed) -> None:
         """A filter was written that can be understood."""
         self.filtered(message.where, message.text)
+
+    @on(FilterLine.Again)
+    def search_on(self) -> None:
+        """Search on where a search of texts has not ended, else again."""
+        for rows in self.rows:
+            rows.search_on()
+
+    def searched(self, words: str) -> None:
+        """Show beside the filter of what a search of texts is; "" when the filter asks for no text."""
+
+    def search(self, where: Filter) -> None:
+        """Search the texts that a filter asks for, for a while; lists show what is found as it comes."""
+        for rows in self.rows:
+            rows.search(where)
 
     @on(FilterLine.Closed)
     def leave_filter(self) -> None:

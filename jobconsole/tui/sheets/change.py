@@ -41,8 +41,8 @@ class ChangeSheet(PlanSheet):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "leave", "go back"),
-        Binding("down,j", "app.focus_next", "next", show=False),
-        Binding("up,k", "app.focus_previous", "previous", show=False),
+        Binding("down,j", "line(1)", "next", show=False),
+        Binding("up,k", "line(-1)", "previous", show=False),
     ]
 
     class Cautioned(Message, bubble=False):

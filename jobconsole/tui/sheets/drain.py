@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from jobconsole.actions.plan import warnings
@@ -14,13 +12,11 @@ from jobconsole.core.rows import QueueLine
 from jobconsole.format.humanize import exact
 from jobconsole.format.spans import Line, fit, wrap
 from jobconsole.format.words import IMMEDIATE
-from jobconsole.tui.sheets.sheet import WHY, Sheet
-from jobconsole.tui.widgets.fields import LABEL, Field, Push, QueueChoice, QueueField, TextField
+from jobconsole.tui.sheets.sheet import WHY
+from jobconsole.tui.sheets.target import WIDTH, TargetSheet, labelled
+from jobconsole.tui.widgets.fields import Field, Push, QueueChoice, QueueField, TextField
 from jobconsole.tui.widgets.pane import Drawn
 from queue_core.model.validation import check_name
-
-WIDTH = 70
-"""Cells of the text, as the style sheet has it."""
 
 
 class Drain(NamedTuple):
@@ -32,29 +28,22 @@ class Drain(NamedTuple):
     why: str
 
 
-class DrainSheet(Sheet[Drain]):
+class DrainSheet(TargetSheet[Drain]):
     """Gives back how the queue is drained, or None."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "step(1)", "next", show=False),
-        Binding("up", "step(-1)", "previous", show=False),
-    ]
 
     def __init__(self, queue: QueueLine) -> None:
         super().__init__()
         self._of, self._words = queue, IMMEDIATE["queue", "drain"]
-        # what cannot be of what was written
-        self._problem = ""
         hint = "what waits is moved there, Up and Down choose a queue; nothing: workers run it here"
-        self._target = QueueField(id="move-queue", label="move to", hint=hint, empty="none")
+        self.target = QueueField(id="move-queue", label="move to", hint=hint, empty="none")
         self._why = TextField("reason", WHY, id="move-why")
 
     def compose(self) -> ComposeResult:
         """The queue and its jobs, the fields with the list of queues under the first, what is known, the buttons."""
         with Vertical(id="move"):
             yield Drawn(self._jobs, id="move-jobs")
-            yield self._target
-            yield QueueChoice(self._target, id="move-queues")
+            yield self.target
+            yield QueueChoice(self.target, id="move-queues")
             yield self._why
             yield Drawn(self._warnings, id="move-said")
             yield from self.buttons(go=f"{self._words.button} the queue")
@@ -64,26 +53,6 @@ class DrainSheet(Sheet[Drain]):
         self.query_one("#move-jobs").styles.height = len(self._jobs(WIDTH, 0))
         self.offer_command()
         self.query_one("#go", Push).focus()
-
-    # -- keys
-
-    @on(Field.Changed)
-    def check_again(self) -> None:
-        """Show what is known about the field's present value."""
-        self._problem = ""
-        self._repaint()
-
-    @on(Field.Left)
-    def go_on(self) -> None:
-        """To the next field, at last to the button."""
-        self.focus_next()
-
-    def action_step(self, step: int) -> None:
-        """Choose a queue where that is asked for, else go to another field."""
-        if self._target.has_focus and self._target.offered:
-            self._target.step(step)
-        else:
-            (self.focus_next if step > 0 else self.focus_previous)()
 
     def commands(self) -> list[list[str]]:
         """The drain as it is typed."""
@@ -96,18 +65,15 @@ class DrainSheet(Sheet[Drain]):
         try:
             self.dismiss(self._decided())
         except ValueError as error:
-            self._problem = str(error)
-            self._repaint()
+            self.problem = str(error)
+            self.repaint()
 
     def _decided(self) -> Drain:
-        typed = self._target.typed.strip()
+        typed = self.target.typed.strip()
         if typed == self._of.name:
             raise ValueError("that is the queue itself: name another one, or none")
         move_to = check_name(typed, "the queue's name") if typed else None
         return Drain(self._of.name, move_to, self._why.typed.strip())
-
-    def on_descendant_focus(self) -> None:
-        self._repaint()
 
     # -- drawing
 
@@ -115,13 +81,13 @@ class DrainSheet(Sheet[Drain]):
         queue = self._of
         waits = queue.queued + queue.scheduled + queue.retrying
         counts = f"{exact(waits)} {'waits' if waits == 1 else 'wait'}, {exact(queue.running)} running"
-        return [fit(((queue.label, "strong"),), width), (), (_label("jobs"), (counts, "text"))]
+        return [fit(((queue.label, "strong"),), width), (), (labelled("jobs"), (counts, "text"))]
 
     def _warnings(self, width: int, height: int) -> list[Line]:
-        if self._problem:
-            return [((part, "bad"),) for part in wrap(self._problem, width)[:height]]
+        if self.problem:
+            return [((part, "bad"),) for part in wrap(self.problem, width)[:height]]
         hint = self.focused.hint if isinstance(self.focused, Field) else ""
-        found = warnings(self._target.typed, (), self.console.model.snapshot)
+        found = warnings(self.target.typed, (), self.console.model.snapshot)
         snapshot, queue = self.console.model.snapshot, self._of
         served = snapshot is None or any(queue.name in one.queues and not one.lost for one in snapshot.workers)
         if not served:
@@ -131,11 +97,3 @@ class DrainSheet(Sheet[Drain]):
         kept: list[Line] = [((part, "muted"),) for part in wrap(f"{self._words.consequence} P or u opens it.", width)]
         hints: list[Line] = [((part, "muted"),) for part in wrap(hint, width)] if hint else [()]
         return [*hints, *known[: max(0, height - len(hints) - len(kept))], *kept]
-
-    def _repaint(self) -> None:
-        for widget in (*self.query(Drawn), *self.query(QueueChoice)):
-            widget.repaint()
-
-
-def _label(label: str) -> tuple[str, str]:
-    return (f"  {label:<{LABEL - 1}}", "muted")

@@ -14,7 +14,7 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.timer import Timer
 
-from jobconsole.actions.edit import UNCHANGED, Draft, Edited, Known, Original, Problem, check, diff, draft_of
+from jobconsole.actions.edit import UNCHANGED, Draft, Edited, Known, Original, Problem, check, diff, draft_of, editing
 from jobconsole.format.glyphs import Glyphs
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, fit, wrap
@@ -95,7 +95,7 @@ def difference_lines(lines: Sequence[str], width: int) -> list[Line]:
 
 PAUSE_SECONDS = 0.2
 """How long the keys must rest before the text is checked."""
-KEYS = (("Tab", "next field"), ("^T", "changes"), ("^Z", "undo"), ("Esc", "back"))
+KEYS = (("Tab", "next field"), ("^T", "changes"), ("^Z", "undo"), ("^Y", "copy"), ("Esc", "back"))
 
 
 class EditScreen(Sheet[Edited]):
@@ -103,6 +103,8 @@ class EditScreen(Sheet[Edited]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+t", "turn", "changes"),
+        # In the text, too, where it would redo.
+        Binding("ctrl+y", "copy_command", "copy command", show=False, priority=True),
     ]
 
     # Textual declares it without ClassVar
@@ -135,6 +137,8 @@ class EditScreen(Sheet[Edited]):
         # what kept the last try from being enqueued
         self._failure = self._draft.remark
         self._going = False
+        # what became of the last key, beside the keys
+        self._remark = ""
         self._timer: Timer | None = None
 
     @property
@@ -171,7 +175,7 @@ class EditScreen(Sheet[Edited]):
     def wait_for_rest(self) -> None:
         """Check the text when no key was pressed for `PAUSE_SECONDS`; the message about the one before is cleared."""
         if self.changed:
-            self._failure = ""
+            self._failure = self._remark = ""
         if self._timer is not None:
             self._timer.stop()
         self._timer = self.set_timer(PAUSE_SECONDS, self._check_soon)
@@ -236,6 +240,15 @@ class EditScreen(Sheet[Edited]):
 
     # -- keys
 
+    def commands(self) -> list[list[str]]:
+        """The new job, whatever is wrong with its payload but that it is no JSON."""
+        return [editing(self._original.job.id, self.area.text, self.query_one(TextField).typed.strip())]
+
+    def remark(self, text: str) -> None:
+        """Show it in place of the keys, until the text is changed."""
+        self._remark = text
+        self._repaint()
+
     def action_leave(self) -> None:
         """Go back, after a question where something would be lost."""
         if self._going:
@@ -272,6 +285,8 @@ class EditScreen(Sheet[Edited]):
         spans = [(" ", "text/bar")]
         for key, label in KEYS:
             spans += [(key, "key/bar"), (f" {label}  ", "text/bar")]
+        if self._remark:
+            spans = [(f" {safe(self._remark)}", "accent/bar")]
         return [fit(spans, width, fill="text/bar")]
 
     def _repaint(self) -> None:

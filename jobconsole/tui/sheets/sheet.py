@@ -58,6 +58,10 @@ class Sheet(ModalScreen[R | None], Generic[R]):
         """Confirm, by the id of the button."""
         raise NotImplementedError
 
+    def action_line(self, step: int) -> None:
+        """Go to the line above or below: the first field is below the buttons, and the other way round."""
+        (self.focus_next if step > 0 else self.focus_previous)("Field, #go")
+
     def action_leave(self) -> None:
         """Change nothing."""
         self.dismiss(None)
@@ -71,17 +75,18 @@ class Sheet(ModalScreen[R | None], Generic[R]):
         try:
             commands = self.commands()
         except (QueueCoreError, ValueError) as error:
-            self._remark(str(error))
+            self.remark(str(error))
             return
         if commands:
             self.console.navigation.copy_commands(commands)
-        self._remark("copied as a command" if commands else "no command does the same")
+        self.remark("copied as a command" if commands else "no command does the same")
 
     def offer_command(self) -> None:
         """Show that the key copies it."""
-        self._remark("^Y copies it as a command")
+        self.remark("^Y copies it as a command")
 
-    def _remark(self, text: str) -> None:
+    def remark(self, text: str) -> None:
+        """Show a few words at the lower edge."""
         for frame in self.query("#sheet, #move"):
             frame.border_subtitle = text
 
@@ -131,6 +136,10 @@ class PlanSheet(Sheet[Plan]):
             return ((f"{about}being counted ...{goes}", "muted"),)
         number = len(self.plan.ids)
         capped: Spans = ((", the first million", "warn"),) if self.plan.capped else ()
+        searched = self.plan.searched
+        if searched is not None and not searched.whole:
+            some = f", found in the {searched.looked_at:,} of {searched.total:,} that were searched"
+            return ((f"{number:,}", "strong"), (some, "warn"))
         later = "later deaths" if self.verb in {"retry", "delete"} else "later ones"
         exactly = f", exactly these; {later} are not included" if number != 1 else ""
         return ((f"{number:,}", "strong"), (exactly, "text"), *capped)

@@ -35,6 +35,7 @@ from jobconsole.present.job import (
     head_lines,
     tab_lines,
 )
+from jobconsole.present.release import deployments
 from jobconsole.tui.base.causes import Causes
 from jobconsole.tui.base.host import Renewal
 from jobconsole.tui.base.links import Link
@@ -43,6 +44,8 @@ from queue_core.errors import QueueCoreError
 from queue_core.model.filters import parse
 from queue_core.model.states import FINAL, Status
 
+LEAST_TREND = 18
+"""Lines from which a breakdown shows the trend."""
 ROOMY = 60
 """Cells that the tabs take with their whole names."""
 LOG_SECONDS = 1.0
@@ -210,7 +213,8 @@ class Detail(ScrollPane):
     def _causes(self, width: int) -> list[Line]:
         """Why the jobs of the group died, or this one: what they have in common, or how its payload differs."""
         context, rule = self.console.render_context(), ((self.console.glyphs.rule * width, "line"),)
-        lines = [*cause_lines(self.subject, self._loaded, context, width), rule]
+        notes = self._notes() if self.inner_height >= LEAST_TREND else None
+        lines = [*cause_lines(self.subject, self._loaded, context, width, notes), rule]
         self._causes_at = len(lines)
         if self.tab == COMPARE:
             return lines + self.causes.comparison(self.subject.job_id, context, width)
@@ -260,7 +264,8 @@ class Detail(ScrollPane):
             return GroupNotes()
         retried = loaded.earlier(group, self.console.render_context()) if loaded else ""
         state = snapshot.states.get(group.signature)
-        return GroupNotes(snapshot.needs.window, self.console.hint_for(group), retried, state)
+        hint, found = self.console.hint_for(group), deployments(snapshot)
+        return GroupNotes(snapshot.needs.window, hint, retried, state, found)
 
     def target(self, verb: Choice) -> Target | None:
         """The job that is shown; a group is chosen in its list."""

@@ -27,6 +27,9 @@ LONGEST = 400
 class Field(LineWidget, can_focus=True):
     """The label, and the keys that every field has."""
 
+    # characters that can be typed
+    longest = LONGEST
+
     class Changed(Message):
         """Something else was chosen or typed."""
 
@@ -71,7 +74,7 @@ class Field(LineWidget, can_focus=True):
         elif event.key == "backspace":
             self._type(self.typed[:-1])
         elif event.is_printable and len(character) == 1 and self.accepts(character):
-            self._type((self.typed + character)[:LONGEST])
+            self._type((self.typed + character)[: self.longest])
         elif event.key in {"left", "right", "h", "l"}:
             self.step(1 if event.key in {"right", "l"} else -1)
         else:
@@ -82,7 +85,9 @@ class Field(LineWidget, can_focus=True):
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
         text = event.text.splitlines()[0] if event.text else ""
-        self._type((self.typed + "".join(one for one in text if one.isprintable() and self.accepts(one)))[:LONGEST])
+        self._type(
+            (self.typed + "".join(one for one in text if one.isprintable() and self.accepts(one)))[: self.longest]
+        )
 
     def _type(self, text: str) -> None:
         self.typed = text
@@ -139,11 +144,14 @@ class ChoiceField(Field, Generic[V]):
 
     def put(self, value: V) -> None:
         """Choose a value as its default, unless the user has changed the field."""
-        if self.touched:
-            return
+        if not self.touched:
+            self.choose(value)
+
+    def choose(self, value: V) -> None:
+        """Choose a value, whatever was typed; nothing is done where it is not among them."""
         places = [place for place, (_, one) in enumerate(self._choices) if one == value]
         if places:
-            self._chosen = places[0]
+            self._chosen, self.typed = places[0], ""
             self.repaint()
 
     def accepts(self, character: str) -> bool:
@@ -164,10 +172,11 @@ class ChoiceField(Field, Generic[V]):
         if self.typed:
             return ((f"[{self.typed}{'_' if self.has_focus else ''}]", "bad" if self.problem else "strong"),)
         spans = [self._word(place) for place in range(len(self._choices))]
-        first = 0
-        while width_of(spans[first : self._chosen + 1]) > self.size.width - LABEL:
+        first, room = 0, self.size.width - LABEL
+        while width_of(spans[first : self._chosen + 1]) > room - (first > 0):
             first += 1
-        return tuple(spans[first:])
+        cut = ((self.console.glyphs.ellipsis, "muted"),) if first else ()
+        return (*cut, *spans[first:])
 
     def _word(self, place: int) -> tuple[str, str]:
         word, here = self._choices[place][0], place == self._chosen

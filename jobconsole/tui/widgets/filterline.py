@@ -53,6 +53,9 @@ class FilterLine(Horizontal):
             self.where = where
             self.text = text
 
+    class Again(Message):
+        """The filter that holds was confirmed once more."""
+
     class Closed(Message):
         """The line has been left."""
 
@@ -106,13 +109,16 @@ class FilterLine(Horizontal):
         event.stop()
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(PAUSE_SECONDS, lambda: self._apply(self.query_one(Input).value))
+        self._timer = self.set_timer(PAUSE_SECONDS, lambda: self._apply(self.query_one(Input).value, resting=True))
 
     @on(Input.Submitted)
     def keep(self, event: Input.Submitted) -> None:
         """Apply what is written and leave the line, unless it cannot be understood."""
         event.stop()
+        held = self.text
         if self._apply(event.value):
+            if held and held == self.text:
+                self.post_message(self.Again())
             self._close()
 
     def on_descendant_blur(self, event: events.DescendantBlur) -> None:
@@ -124,7 +130,8 @@ class FilterLine(Horizontal):
         self.screen.remove_class("-filtering")
         self.post_message(self.Closed())
 
-    def _apply(self, text: str) -> bool:
+    def _apply(self, text: str, resting: bool = False) -> bool:
+        """Filter by a text; return whether that can be. A search of texts begins with Enter, not while one types."""
         if self._timer is not None:
             self._timer.stop()
         try:
@@ -136,8 +143,9 @@ class FilterLine(Horizontal):
             return False
         self.remove_class("-wrong")
         self._show_lines(0)
-        self._words(("Enter keeps, Esc clears", "muted"))
-        if text.strip() != self.text:
+        searching = resting and text.strip() != self.text and any(term.field == "text" for term in where.terms)
+        self._words(("Enter searches, Esc clears" if searching else "Enter keeps, Esc clears", "muted"))
+        if text.strip() != self.text and not searching:
             self.text, self.where = text.strip(), where
             self.post_message(self.Changed(where, self.text))
         return True

@@ -3,50 +3,60 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from textual import events
 
 from jobconsole.actions.plan import Report
 from jobconsole.format.humanize import exact, plural
 from jobconsole.format.spans import Line, Span, Spans, fit, width_of
-from jobconsole.present.columns import BAR, bar
-from jobconsole.tui.base.bindings import ACTIONS, Action
+from jobconsole.present.columns import BAR as PROGRESS
+from jobconsole.present.columns import bar
+from jobconsole.tui.base.bindings import BAR, Action
 from jobconsole.tui.widgets.pane import LineWidget
 from queue_core.model.text import safe
 
 LEAST_OFF = 72
 """Columns from which keys that are off for the moment are shown, too."""
-SHOWN = sorted((action for action in ACTIONS if action.place), key=lambda action: action.place)
+ALWAYS = frozenset({"help", "quit"})
 
 
 class KeyBar(LineWidget):
     """As many keys as fit, the most important first; help and quit always."""
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, label_of: Callable[[Action, int], str], *, id: str | None = None) -> None:
+        """`label_of` returns what a bar of some width shows beside a key."""
         super().__init__(id=id)
+        self._label_of = label_of
         self._spots: list[tuple[int, str]] = []
 
     def lines(self, width: int, height: int) -> list[Line]:
         """Draw the line and note where each key is, for the mouse."""
-        wanted = [(action, reason) for action in SHOWN if (reason := self.console.refusal_shown(action.id)) is not None]
-        if width < LEAST_OFF:
-            wanted = [(action, reason) for action, reason in wanted if not reason]
-        always = [pair for pair in wanted if pair[0].id in {"help", "quit"}]
-        room = width - sum(_size(action) for action, _ in always) - 1
-        chosen = []
-        for action, reason in wanted:
-            if (action, reason) in always:
-                continue
-            room -= _size(action)
-            if room < 0:
+        labels = {action: self._label_of(action, width) for action in BAR}
+        wanted = [(action, off) for action in BAR if (off := self._off(action, width)) is not None]
+        # The last one needs no blanks behind it.
+        room, chosen = width + 1, dict[Action, bool]()
+        for action, off in sorted(wanted, key=lambda pair: (pair[0].id not in ALWAYS, pair[0].rank)):
+            room -= _size(action, labels[action])
+            if room < 0 and action.id not in ALWAYS:
                 break
-            chosen.append((action, reason))
+            chosen[action] = off
         spans: list[Span] = [(" ", "text/bar")]
         self._spots = []
-        for action, reason in [*chosen, *always]:
-            spans += _key(action, off=bool(reason))
-            self._spots.append((width_of(spans), action.id))
+        for action in BAR:
+            if action in chosen:
+                spans += _key(action, labels[action], chosen[action])
+                self._spots.append((width_of(spans), action.id))
+        spans[-1] = (spans[-1][0].rstrip(), spans[-1][1])
         return [fit(spans, width, fill="text/bar")]
+
+    def _off(self, action: Action, width: int) -> bool | None:
+        """Whether the key is off; None: it has no place here. What can never be done here, and no undo, has none."""
+        reason = self.console.refusal_shown(action.id)
+        gone = bool(reason) and (width < LEAST_OFF or action.id == "undo")
+        if reason is None or gone or (action.changes and self.console.operator.read_only):
+            return None
+        return bool(reason)
 
     def on_click(self, event: events.Click) -> None:
         for end, action_id in self._spots:
@@ -55,14 +65,14 @@ class KeyBar(LineWidget):
                 return
 
 
-def _size(action: Action) -> int:
-    return len(action.key) + 1 + len(action.label) + 2
+def _size(action: Action, label: str) -> int:
+    return len(action.key) + 1 + len(label) + 2
 
 
-def _key(action: Action, off: bool) -> list[Span]:
+def _key(action: Action, label: str, off: bool) -> list[Span]:
     if off:
-        return [(f"({action.key}){action.label} ", "faint/bar")]
-    return [(action.key, "key/bar"), (f" {action.label}  ", "text/bar")]
+        return [(f"({action.key}){label} ", "faint/bar")]
+    return [(action.key, "key/bar"), (f" {label}  ", "text/bar")]
 
 
 SHOWN_SECONDS = 12.0
@@ -107,10 +117,15 @@ class Notice(LineWidget):
             total = len(report.plan.ids)
             counts = f" being written: {exact(report.written)} of {exact(total)}"
             percent = round(100 * report.written / max(1, total))
-            return ((f" {report.plan.verb} ", "strong"), *bar(percent, BAR, glyphs), (counts, "text"), (label, "muted"))
+            return (
+                (f" {report.plan.verb} ", "strong"),
+                *bar(percent, PROGRESS, glyphs),
+                (counts, "text"),
+                (label, "muted"),
+            )
         skipped = f", {exact(operation.skipped)} skipped" if operation.skipped else ""
         counts = f" {exact(operation.done)}/{exact(operation.total)}{skipped}"
         percent = round(100 * operation.done / max(1, operation.total))
         name = f" #{operation.number} {report.plan.verb} "
         waits = "  waiting for its canary" if operation.awaiting_canary else ""
-        return ((name, "strong"), *bar(percent, BAR, glyphs), (counts, "text"), (waits, "warn"), (label, "muted"))
+        return ((name, "strong"), *bar(percent, PROGRESS, glyphs), (counts, "text"), (waits, "warn"), (label, "muted"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 
 from textual import events
 
 from jobconsole.core.connection import Server
 from jobconsole.core.latency import word
-from jobconsole.core.snapshot import Snapshot, SnapshotTotals
+from jobconsole.core.snapshot import DEAD, Snapshot, SnapshotTotals
 from jobconsole.format import humanize
 from jobconsole.format.spans import Line, Span, Spans, fit, spread, width_of
 from jobconsole.present.columns import LATE
@@ -24,6 +25,8 @@ LEAST_TABS = 72
 """Columns from which all views are named by their digits at least; below, only the one that is shown."""
 URGENT = ("DEAD", "RUN", "RETRY", "OLDEST")
 """The numbers that come first where there is room for few."""
+COUNTED = 120
+"""Columns from which new signatures and those that are back are counted."""
 ROOMY = 100
 """Columns from which servers and clock are shown in full."""
 OLD_SECONDS = 12.0
@@ -186,6 +189,16 @@ class Header(LineWidget):
             spans.append((" " * gap, "text"))
         return fit(spans, width)
 
+    def _needing(self, snapshot: Snapshot) -> list[tuple[str, Spans, int]]:
+        """How many signatures are new or back, where there is room; of a filter there would be too few."""
+        if self.size.width < COUNTED or snapshot.needs.where != DEAD:
+            return []
+        words = Counter(state.word for state in snapshot.states.values())
+        return [
+            ("NEW", ((humanize.exact(words["new"]), "warn" if words["new"] else "faint"),), 7),
+            ("REGRESSED", ((humanize.exact(words["regressed"]), "bad" if words["regressed"] else "faint"),), 13),
+        ]
+
     def _tiles(self, snapshot: Snapshot) -> list[tuple[str, Spans, int]]:
         """Label, value and fixed width of each number, the most important first."""
         totals, deaths, span = snapshot.totals, snapshot.deaths, word(snapshot.span.total_seconds())
@@ -200,6 +213,7 @@ class Header(LineWidget):
             ("RUN", _running(totals), 15),
             ("RETRY", _value(totals.retrying, "warn"), 11),
             ("DEAD", (*_value(totals.dead, "bad", 6), *growth), 22),
+            *self._needing(snapshot),
             ("OLDEST", ((oldest, "warn" if alert else "text"),), 12),
             ("DONE", ((humanize.rate(model.rate("completed")), "good"),), 12),
             ("FAILED", ((humanize.rate(model.rate("retrying") + model.rate("dead")), "text"),), 14),

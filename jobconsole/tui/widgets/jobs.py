@@ -46,9 +46,33 @@ _RAN_ON = (Column("RELEASE", 7, _release, need=2), Column("HOST", 8, _host, need
 _WIDE = tuple(one for column in DEAD_JOBS for one in (_RAN_ON if column.title == "QUEUE" else (column,)))
 
 
-def dead_columns(screen: int) -> tuple[Column[JobLine], ...]:
-    """Return the columns of a signature's jobs on a screen of so many columns."""
-    return _WIDE if screen >= ROOMY else DEAD_JOBS
+FIELD = 12
+"""Cells of a field of payloads."""
+
+
+def dead_columns(screen: int, fields: Sequence[str] = ()) -> tuple[Column[JobLine], ...]:
+    """Return the columns of a signature's jobs on a screen of so many columns, with fields of payloads."""
+    if screen < ROOMY:
+        return DEAD_JOBS
+    if not fields:
+        return _WIDE
+    last = len(fields) - 1
+    shown = tuple(
+        Column(name, FIELD, partial(_field, place), flex=place == last, need=2) for place, name in enumerate(fields)
+    )
+    # The error is that of the signature, and goes first.
+    columns = (dataclasses.replace(one, need=_NEEDS.get(one.title, one.need), flex=False) for one in _WIDE)
+    return tuple(one for column in columns for one in ((*shown, column) if column.title == "ERROR" else (column,)))
+
+
+_NEEDS = {"RELEASE": 3, "HOST": 4, "ID": 5, "TYPE": 6, "TRY": 7, "ERROR": 8}
+
+
+def _field(place: int, job: JobLine, context: RenderContext) -> Spans:
+    if job.fields is None or place >= len(job.fields):
+        return (("?", "faint"),)
+    value = job.fields[place]
+    return ((value, "text"),) if value else (("absent", "faint"),)
 
 
 class JobTable(MarkTable[JobLine]):
@@ -71,6 +95,8 @@ class JobTable(MarkTable[JobLine]):
         self.total: int | None = None
         # the filter as it was written, where this list is narrowed by itself
         self.filter_text = ""
+        # of what a search of texts is; "" without one
+        self.searched = ""
         # the last read found no store, and nothing was shown yet
         self.failed = False
         # id of a row that is held -> when it came in, 0 where it was there before
@@ -106,13 +132,15 @@ class JobTable(MarkTable[JobLine]):
             return (("all that match are marked", "warn"),)
         if selection.marks:
             return ((f"{exact(len(selection.marks))} marked", "warn"),)
+        searched = ((f"  {self.searched}", "warn"),) if self.searched else ()
         if self.order == "oldest":
-            return ((f"/{self.filter_text}  " if self.filter_text else "", "accent"), ("oldest first", "muted"))
+            filtered = ((f"/{self.filter_text}", "accent"), *searched, ("  ", "muted")) if self.filter_text else ()
+            return (*filtered, ("oldest first", "muted"))
         if self.window is not None and self.window.behind:
             return ((f"{self.console.glyphs.up} many newer, g shows them", "accent"),)
         if selection.above:
             return ((f"{self.console.glyphs.up} {exact(selection.above)} newer", "accent"),)
-        return ((f"/{self.filter_text}", "accent"),) if self.filter_text else ()
+        return ((f"/{self.filter_text}", "accent"), *searched) if self.filter_text else ()
 
     def list_jobs(self, where: Filter, total: int | None = None) -> None:
         """Show another list, or the same with another total."""
@@ -123,6 +151,12 @@ class JobTable(MarkTable[JobLine]):
             self._seen.clear()
             self._read_at = None
             self.repaint()
+            self.read()
+
+    def show_fields(self, fields: tuple[str, ...]) -> None:
+        """Show these fields of the payloads, too."""
+        if self.window is not None and self.window.fields != fields:
+            self.window.fields = fields
             self.read()
 
     def read(self) -> None:

@@ -17,12 +17,17 @@ from jobconsole.format.humanize import elapsed, exact, plural, rate
 from jobconsole.format.spans import Line, Spans
 from jobconsole.format.words import IMMEDIATE, WORDS
 from jobconsole.present.columns import RUNNING_JOBS, TYPES, WORKERS, Column
+from jobconsole.present.release import ReleaseLine, deployments, release_lines, release_table, ticks
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.pane import Pane, off_for_jobs
 from jobconsole.tui.widgets.table import Table
 from queue_core.model.filters import Filter, Term
 from queue_core.model.report import WorkerInfo
 
+HOUR_SECONDS = 3600
+"""What the chart of throughput is drawn over."""
+LEAST_TICKS = 4
+"""Lines of a chart from which there is one for the releases that went live."""
 ROOMY = 44
 """Cells from which there is room for the peak behind the rates."""
 
@@ -49,8 +54,10 @@ class Chart(Pane):
     def body(self, width: int, height: int) -> list[Line]:
         """Bars and legend."""
         model = self.console.model
-        points = model.history("completed", self._seconds or width)
-        bars = max(1, height - 1)
+        seconds = self._seconds or width
+        points = model.history("completed", seconds)
+        below = self._ticks(seconds, width) if height > LEAST_TICKS else ""
+        bars = max(1, height - 1 - bool(below))
         highest = max(points, default=0)
         lines: list[Line] = [((line, "chart"),) for line in columns(points, width, bars, self.console.glyphs.levels)]
         failed = model.rate("retrying") + model.rate("dead")
@@ -62,7 +69,36 @@ class Chart(Pane):
         )
         if width >= ROOMY:
             legend = (*legend, ("peak ", "muted"), (humanize.rate(highest), "text"))
+        lines += [((below, "warn"),)] if below else []
         return [*lines, legend] if height > 1 else lines
+
+    def _ticks(self, seconds: int, width: int) -> str:
+        """Where releases went live."""
+        model, glyphs = self.console.model, self.console.glyphs
+        found = deployments(model.snapshot) if model.snapshot is not None else ()
+        return ticks(found, model.now, seconds, width, width, glyphs)
+
+
+class Releases(Pane):
+    """The newest releases: live workers, since when, and how many jobs died of how many that ended there."""
+
+    can_focus = False
+
+    def heading(self) -> Spans:
+        """The title."""
+        return (("Releases", "title"),)
+
+    def note(self) -> Spans:
+        """How many of them are live."""
+        return ((f"{sum(one.workers > 0 for one in self._rows())} live", "muted"),)
+
+    def body(self, width: int, height: int) -> list[Line]:
+        """The list."""
+        return release_table(self._rows(), self.console.render_context(), width)[:height]
+
+    def _rows(self) -> list[ReleaseLine]:
+        snapshot = self.console.model.snapshot
+        return release_lines(snapshot) if snapshot is not None else []
 
 
 class QueueTable(Table[QueueLine]):

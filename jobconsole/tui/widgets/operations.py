@@ -17,7 +17,7 @@ from jobconsole.format.spans import Line, Spans
 from jobconsole.present.operation import MEMBERS, OPERATIONS, operation_lines, strip_line
 from jobconsole.tui.base.host import Renewal, replace
 from jobconsole.tui.base.links import Link
-from jobconsole.tui.base.refresher import PAGE, OperationDetail
+from jobconsole.tui.base.operations import PAGE, OperationDetail
 from jobconsole.tui.widgets.pane import Pane, off_for_jobs
 from jobconsole.tui.widgets.scroll import ScrollPane
 from jobconsole.tui.widgets.table import Table
@@ -62,11 +62,7 @@ class OperationTable(Table[OperationLine]):
         if not self.pages.loaded:
             return (("Operations", "title"), ("  reading ...", "muted"))
         more = "" if self.pages.complete else "+"
-        number = len(self.selection.rows)
-        return (
-            ("Operations", "title"),
-            (f"  {number:,}{more} {'operation' if number == 1 else 'operations'}", "muted"),
-        )
+        return (("Operations", "title"), (f"  {len(self.selection.rows):,}{more} kept", "muted"))
 
     def note(self) -> Spans:
         """Return the counts of operations that are running, paused and stopped; the filter."""

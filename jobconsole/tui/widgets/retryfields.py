@@ -12,6 +12,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
 from jobconsole.actions.plan import Plan
+from jobconsole.core.snapshot import Snapshot, live_releases
 from jobconsole.format.humanize import duration, exact, moment_of, plural, rate
 from jobconsole.format.spans import Line
 from jobconsole.tui.base.host import host_of
@@ -35,8 +36,8 @@ DELAYS = (("now", 0.0), ("1m", 60.0), ("10m", 600.0), ("1h", 3600.0))
 SPREADS = (("none", 0.0), ("1m", 60.0), ("10m", 600.0), ("1h", 3600.0))
 PRIORITIES = (("as it was", None), ("urgent", 20), ("high", 10), ("normal", 5), ("low", 0))
 
-RELEASES = 2
-"""Releases that a retry is offered to wait for; any other can be typed."""
+RELEASES, OTHERS = 2, 1
+"""Live releases, and known ones that are not live, that a retry is offered to wait for; any other can be typed."""
 
 AT_ONCE = "They run now, attempts start over."
 SKIPPED = "Jobs that change before their turn are skipped."
@@ -87,6 +88,45 @@ class MoreField(Field):
         return ((" delay none · spread none · queue and priority as they were", "faint"),)
 
 
+class BeginsField(ChoiceField[datetime | str | None]):
+    """When a retry begins; while a release is typed, those that the store knows are offered behind it."""
+
+    @property
+    def offered(self) -> str:
+        """The newest release that begins with what is typed and is longer; "" for none."""
+        return next((name for name in known_releases(host_of(self).model.snapshot) if self._completes(name)), "")
+
+    def _completes(self, name: str) -> bool:
+        return bool(self.typed) and name.startswith(self.typed) and name != self.typed
+
+    def step(self, step: int) -> None:
+        """Complete what is typed with the key to the right, else choose the next value."""
+        if step > 0 and self.offered:
+            self._type(self.offered)
+        else:
+            super().step(step)
+
+    def span(self) -> Line:
+        """The values; behind what is typed how it goes on."""
+        if not self.offered:
+            return super().span()
+        live = " is live" if self.offered in live_releases_of(self) else " is not live yet"
+        rest = safe(self.offered[len(self.typed) :], 40)
+        return (*super().span(), (f" {self.typed}{rest}{live}; right arrow takes it", "muted"))
+
+
+def live_releases_of(field: Field) -> list[str]:
+    """Return the releases of live workers."""
+    snapshot = host_of(field).model.snapshot
+    return live_releases(snapshot) if snapshot is not None else []
+
+
+def known_releases(snapshot: Snapshot | None) -> list[str]:
+    """Return the releases that the store knows, the newest first."""
+    found = snapshot.releases if snapshot is not None else ()
+    return [one.name for one in sorted(found, key=lambda one: one.place, reverse=True)]
+
+
 class RetryFields(Vertical):
     """All fields but the reason."""
 
@@ -95,7 +135,7 @@ class RetryFields(Vertical):
         whole = "0123456789"
         begins: list[tuple[str, datetime | str | None]] = [("now", None)]
         begins += [(f"when {safe(name, 20)} is live", name) for name in self._releases()]
-        yield ChoiceField("begins", HINTS["begins"], begins, id="begins", parse=self._begin, letters="")
+        yield BeginsField("begins", HINTS["begins"], begins, id="begins", parse=self._begin, letters="")
         with Horizontal(id="canary-line"):
             yield ChoiceField("canary", HINTS["canary"], CANARIES, id="canary", parse=_canary, letters=whole)
             verdict = ChoiceField("verdict", HINTS["verdict"], VERDICTS, id="verdict", parse=bool, letters="0")
@@ -200,11 +240,13 @@ class RetryFields(Vertical):
         return check_name(text.strip(), "the release")
 
     def _releases(self) -> list[str]:
-        """Return the releases of live workers, that of the youngest worker first."""
+        """Return the releases of live workers, that of the youngest worker first, and the newest of the others."""
         snapshot = host_of(self).model.snapshot
         live = [worker for worker in (snapshot.workers if snapshot else ()) if worker.release and not worker.lost]
         live.sort(key=lambda worker: worker.started_at, reverse=True)
-        return list(dict.fromkeys(worker.release for worker in live if worker.release))[:RELEASES]
+        found = list(dict.fromkeys(worker.release for worker in live if worker.release))
+        others = [name for name in known_releases(snapshot) if name not in found]
+        return [*found[:RELEASES], *others[:OTHERS]]
 
     def _now(self) -> datetime:
         return host_of(self).model.now.astimezone(UTC)

@@ -65,10 +65,15 @@ class SignatureTable(MarkTable[SignatureInfo]):
         self.taken = Filter()
         self.order = 0
         self.filter_text = ""
+        # of what a search of texts is; "" without one
+        self.searched = ""
         self._seen: dict[str, float] = {}
-        # as of the last snapshot, and which were new or back then
+        # as of the last snapshot
         self.states: Mapping[str, SignatureState] = {}
-        self._risen: set[str] = set()
+        # those that were new or back when rows were last taken
+        self._attention: set[str] = set()
+        # the cursor was moved
+        self._moved = False
 
     def heading(self) -> Spans:
         """Title with the sums."""
@@ -78,17 +83,33 @@ class SignatureTable(MarkTable[SignatureInfo]):
         jobs = sum(info.count for info in rows)
         title: Spans = () if self.compact else (("Dead letters  ", "title"),)
         sums = f"{plural(len(rows), 'signature')} {dot} {plural(jobs, 'job')}"
-        return (*title, (sums, "muted"), (f" {dot} nearly all {self.usual}" if self.usual else "", "muted"))
+        # There is no room for both on a narrow screen, and a note that does not fit is left out.
+        usual = "" if not self.usual or self._above() else f" {dot} nearly all {self.usual}"
+        return (*title, (sums, "muted"), (usual, "muted"))
 
     def note(self) -> Spans:
         """The filter and the order, or what is marked; what came in above."""
-        selection, glyphs = self.selection, self.console.glyphs
+        selection = self.selection
         if selection.marks:
             return ((f"{len(selection.marks)} marked", "warn"),)
-        name = ORDERS[self.order][0]
-        by = (f"by {name}", "muted") if self.in_order else (f"r sorts by {name}", "accent")
-        above = ((f"{glyphs.up} {exact(selection.above)} above  ", "accent"),) if selection.above else ()
-        return (*above, *(((f"/{self.filter_text}  ", "accent"),) if self.filter_text else ()), by)
+        name = f"by {ORDERS[self.order][0]}"
+        if not self.in_order:
+            by = (f"r sorts {name}", "accent")
+        elif self._attention and not selection.top and not self.filter_text:
+            by = (f"new first, then {name}", "muted")
+        else:
+            by = (name, "muted")
+        if self.searched:
+            by = (self.searched, "warn")
+        return (*self._above(), *(((f"/{self.filter_text}  ", "accent"),) if self.filter_text else ()), by)
+
+    def _above(self) -> Spans:
+        """How many new ones, or others that came in, are above what is shown."""
+        selection, up = self.selection, self.console.glyphs.up
+        risen = sum(row.signature in self._attention for row in selection.rows[: selection.top])
+        if risen:
+            return ((f"{up} {exact(risen)} new above  ", "warn"),)
+        return ((f"{up} {exact(selection.above)} above  ", "accent"),) if selection.above else ()
 
     @property
     def titled(self) -> bool:
@@ -101,16 +122,37 @@ class SignatureTable(MarkTable[SignatureInfo]):
         self._arrange(fresh, window)
         other, self.taken = self.taken != self.where, self.where
         first = other or not self._seen
-        self._seen = {info.signature: self._seen.get(info.signature, 0.0 if first else now) for info in fresh}
-        old = [] if restart else [info.signature for info in self.selection.rows]
-        # Only what is on screen keeps its place: the cursor stays on its signature anyway.
         ordered = self._sorted(fresh)
-        # One that is new or has come back goes on top at once; `held_order` puts what it does not know there.
-        risen = {name for name, state in self.states.items() if state.needs_attention} - self._risen
-        self._risen |= risen
-        rows = held_order(ordered, [name for name in old if name not in risen], lambda info: info.signature)
+        attention = {name for name, state in self.states.items() if state.needs_attention}
+        risen, self._attention = attention - self._attention, attention
+        was = dict.fromkeys(risen, now) if not first else {}
+        self._seen = {info.signature: self._seen.get(info.signature, 0.0 if first else now) for info in fresh} | was
+        # Behind another filter there are no places to keep: what it left out would be last.
+        rows = ordered if restart or other else self._held(ordered, risen)
         self.in_order = all(row is one for row, one in zip(rows, ordered, strict=True))
-        self.show(rows, follow=False, seat=other)
+        # Before the first key no row was chosen: the cursor stays on top, where what is new comes.
+        self.show(rows, follow=self._follows({info.signature for info in fresh}), seat=other)
+
+    def _follows(self, names: set[str]) -> bool:
+        """Whether the cursor stays on top; where its row is gone it is on none, whether or not a key was pressed."""
+        selection = self.selection
+        untouched = not (self._moved or self.console.touched)
+        return untouched and not selection.adrift and (selection.key is None or selection.key in names)
+
+    def _held(self, ordered: Sequence[SignatureInfo], risen: set[str]) -> Sequence[SignatureInfo]:
+        """Return rows where they are on the screen: the cursor stays on its signature anyway.
+
+        One that is new or has come back goes on top at once, and a silenced one that was not there to the end.
+        """
+        shown = [info.signature for info in self.selection.rows]
+        silenced = [info.signature for info in ordered if self._rank(info) > 1 and info.signature not in shown]
+        kept = [name for name in shown if name not in risen]
+        # What it does not know comes first there.
+        return held_order(ordered, [*kept, *silenced] if kept else [], lambda info: info.signature)
+
+    def move_to(self, place: int) -> None:
+        self._moved = True
+        super().move_to(place)
 
     def _arrange(self, fresh: Sequence[SignatureInfo], window: float) -> None:
         """Choose the columns: a type that nearly all signatures are of is named in the heading instead."""
@@ -118,7 +160,9 @@ class SignatureTable(MarkTable[SignatureInfo]):
         share = STILL_USUAL if self.usual in kinds else USUAL
         self.usual = dominant(kinds, share) if len(fresh) >= FEW else ""
         same = shared(info.title for info in fresh)
-        self.columns = signature_columns(word(window), self.usual, same, states=self.states)
+        self.columns = signature_columns(
+            word(window), self.usual, same, states=self.states, narrow=self.screen.has_class("-narrow")
+        )
 
     def _sorted(self, rows: Sequence[SignatureInfo]) -> Sequence[SignatureInfo]:
         """Return them in their order: what is new or back first, what is muted last."""

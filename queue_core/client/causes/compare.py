@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from queue_core.client.causes.breakdown import breakdown
 from queue_core.client.causes.fields import bounded, scalar
 from queue_core.model.filters import Filter, Term
 from queue_core.model.job import Job
+from queue_core.model.report import Dimension
 from queue_core.model.states import Status
 from queue_core.ports.inspector import Inspector
 
@@ -42,10 +45,13 @@ class Comparison:
     failing: Job
     # None: none of the newest 20,000 completed jobs is of this type
     completed: Job | None
-    # in the order of the failing payload; what only the completed one has comes last
+    # those that distinguish dead jobs best come first, then what differs, then what is equal; within these in the order
+    # of the failing payload, and what only the completed one has comes last
     fields: tuple[ComparedField, ...]
     # there is one that completed before this one
     older: bool
+    # the fields of payloads that distinguish the dead jobs of its error, best first; () where it is not dead
+    contrasts: tuple[Dimension, ...] = ()
 
     @property
     def different(self) -> tuple[ComparedField, ...]:
@@ -68,15 +74,35 @@ async def compare(inspector: Inspector, job_id: str, back: int = 0) -> Compariso
     failing = await inspector.get(job_id)
     where = Filter((Term("status", "=", Status.COMPLETED.value), Term("type", "=", failing.type)))
     limit = min(back, MOST_PAIRS - 1) + 2
-    found = [job for job in await inspector.sample(where, limit + 1, among=AMONG) if job.id != failing.id][:limit]
+    sample, contrasts = await asyncio.gather(
+        inspector.sample(where, limit + 1, among=AMONG), _contrasts(inspector, failing)
+    )
+    found = [job for job in sample if job.id != failing.id][:limit]
     if not found:
         return Comparison(failing, None, (), older=False)
     place = min(back, len(found) - 1)
     older = place + 1 < min(len(found), MOST_PAIRS)
     # A sample has no long payloads.
     completed = found[place] if found[place].payload is not None else await inspector.get(found[place].id)
-    fields = _fields(failing.payload, completed.payload)
-    return Comparison(failing, completed, fields, older)
+    fields = _in_order(_fields(failing.payload, completed.payload), contrasts)
+    return Comparison(failing, completed, fields, older, contrasts)
+
+
+async def _contrasts(inspector: Inspector, failing: Job) -> tuple[Dimension, ...]:
+    if failing.signature is None or failing.status is not Status.DEAD:
+        return ()
+    return (await breakdown(inspector, failing.signature)).fields
+
+
+def _in_order(fields: Sequence[ComparedField], contrasts: Sequence[Dimension]) -> tuple[ComparedField, ...]:
+    """Return what differs first, and of that what distinguishes best; an array means all that is in it."""
+    names = [one.name.removeprefix("payload.") for one in contrasts]
+
+    def place(field: ComparedField) -> tuple[bool, int]:
+        best = (rank for rank, name in enumerate(names) if field.path == name or field.path.startswith(f"{name}."))
+        return field.sign == "=", next(best, len(names))
+
+    return tuple(sorted(fields, key=place))
 
 
 def _fields(failing: Any, completed: Any) -> tuple[ComparedField, ...]:

@@ -1,1 +1,1 @@
-"""How operations go on: written, carried out step by step, judged by their outcomes; queues that are drained."""
+"""What operators change: operations step by step and judged by their outcomes, drained queues, states of signatures."""

@@ -16,28 +16,39 @@ What the fields mean, for every store:
     then). It is read as of now.
   - `worker` is the worker that holds the job or held it last, `host` the machine that it runs on, `release` what
     it announced.
+  - `owner` and `state` are those of error signatures, and hold for their dead jobs. `owner:me` is who asks,
+    `owner:none` no one; `state` takes new, regressed, known, resolved and muted, and the states of jobs as `status`
+    does. Readers that know signatures turn both into `signatures`, before a store sees the filter.
+  - `text` looks into the error, the payload and the last traceback of dead jobs. Looking takes long: readers do it in
+    pages, and turn it into `ids`.
   - `payload.<path>` follows keys and array indexes. Only strings, numbers, booleans and null match, by their text as in
     JSON without quotes; numbers on both sides are compared as numbers, and `<` and `>` compare nothing else.
   - `~` ignores case. What a job does not have matches nothing, so that turned round it matches.
 """
 
 from queue_core.model.filters.language import FIELDS, filter_of, parse, render
-from queue_core.model.filters.match import contains, holds, host_of, matches, payload_holds
-from queue_core.model.filters.terms import Filter, Operator, Span, Term, span_of
+from queue_core.model.filters.match import contains, has_text, holds, host_of, matches, payload_holds
+from queue_core.model.filters.saved import SavedFilter
+from queue_core.model.filters.terms import Filter, Operator, Searched, Span, Term, members_of, set_of, span_of
 
 __all__ = [
     "FIELDS",
     "Filter",
     "Operator",
+    "SavedFilter",
+    "Searched",
     "Span",
     "Term",
     "contains",
     "filter_of",
+    "has_text",
     "holds",
     "host_of",
     "matches",
+    "members_of",
     "parse",
     "payload_holds",
     "render",
+    "set_of",
     "span_of",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import NamedTuple, cast
@@ -21,6 +22,13 @@ class _Field(NamedTuple):
     read: Callable[[str], str] = str
 
 
+def _is_status(value: str) -> bool:
+    with suppress(ValueError):
+        parse_status(value)
+        return True
+    return False
+
+
 def _read_status(value: str) -> str:
     return parse_status(value).value
 
@@ -36,6 +44,21 @@ def _count(value: str) -> str:
     if not re.fullmatch(r"[0-9]{1,9}", value):
         raise ValueError(f"'{value}' is no whole number")
     return str(int(value))
+
+
+def _state(value: str) -> str:
+    if value.lower() in SIGNATURE_STATES:
+        return value.lower()
+    known = ", ".join(SIGNATURE_STATES)
+    raise ValueError(f"'{value}' is neither a state of a job nor of an error signature, which are {known}")
+
+
+def _text(value: str) -> str:
+    if len(value) > LONGEST_TEXT:
+        raise ValueError(f"a text that is looked for has at most {LONGEST_TEXT} characters, this one {len(value):,}")
+    if "\0" in value:
+        raise ValueError("no text of a job has a NUL, so none can be found")
+    return value
 
 
 def _read_age(value: str) -> str:
@@ -74,9 +97,12 @@ _FIELDS: dict[str, _Field] = {
     "worker": _Field("=~"),
     "host": _Field("=~"),
     "release": _Field("=~"),
+    "owner": _Field("=~"),
+    "state": _Field("=", _state),
+    "text": _Field("~", _text),
 }
 _PAYLOAD = _Field("=~<>")
-_SHORT = {"err": "error", "sig": "signature", "prio": "priority", "state": "status", "tags": "tag", "retry": "retries"}
+_SHORT = {"err": "error", "sig": "signature", "prio": "priority", "tags": "tag", "retry": "retries"}
 FIELDS: tuple[str, ...] = (*_FIELDS, "payload.", "trash")
 """What a term can begin with, for completion and help."""
 
@@ -90,6 +116,10 @@ _SIGNS = ":=~<>"
 """What parts a field from its value; a word that is searched for begins with none of them, unless it is in quotes."""
 _SPACES = re.compile(r"\s*")
 _LONGEST = 4_000
+LONGEST_TEXT = 200
+"""Characters that can be looked for in texts of jobs."""
+SIGNATURE_STATES = ("new", "regressed", "known", "resolved", "muted")
+"""What `state` takes beside the states of jobs."""
 _MOST_TERMS = 50
 
 
@@ -145,11 +175,15 @@ def _term(match: re.Match[str], text: str) -> Term:
         if match["value"][0] in _SIGNS:
             reason = f"no field before '{match['value'][0]}'; put quotes around words to search for them"
             raise FilterError(reason, text, match.start("value"))
-        return Term("text", "~", value, negated)
+        return Term("word", "~", value, negated)
     name, field = _field(match, text)
     operator = _operator(name, match["sign"])
     if not value:
         raise FilterError(f"'{match['field']}' has no value", text, match.end())
+    if name == "state" and value.lower() not in SIGNATURE_STATES and _is_status(value):
+        name, field = "status", _FIELDS["status"]
+    if name == "text" and match["not"]:
+        raise FilterError("what does not have a text cannot be searched for; leave the '!' out", text, match.start())
     if operator not in field.operators:
         allowed = " ".join(f"{match['field']}:{sign if sign != '=' else ''}…" for sign in field.operators)
         raise FilterError(f"'{match['field']}' does not take '{operator}'; write {allowed}", text, match.start("sign"))
@@ -184,8 +218,10 @@ def _yes_or_no(value: str) -> str:
 def _operator(name: str, sign: str) -> str:
     """Return the operator in the signs after a field; the first of several may only be the separator."""
     if sign == ":":
-        return "~" if name == "error" else "="
-    return sign[1:] if sign[0] in ":=" and len(sign) > 1 else sign
+        return "~" if name in ("error", "text") else "="
+    if sign[0] in ":=" and len(sign) > 1:
+        return sign[1:]
+    return "~" if name == "text" and sign == "=" else sign
 
 
 def _unquoted(value: str) -> str:
@@ -201,8 +237,8 @@ def render(where: Filter) -> str:
 def _rendered(term: Term) -> str:
     sign = "!" if term.negated else ""
     value = term.value
-    if term.field == "text" or not re.fullmatch(r"[\w./@+-][\w./@:+-]*", value):
+    if term.field == "word" or not re.fullmatch(r"[\w./@+-][\w./@:+-]*", value):
         value = '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
-    if term.field == "text":
+    if term.field == "word":
         return sign + value
     return f"{sign}{term.field}{'=' if term.operator == '=' else ':' + term.operator}{value}"

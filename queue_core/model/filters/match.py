@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
-from queue_core.model.filters.terms import Filter, Term, span_of
+from queue_core.model.filters.terms import Filter, Term, members_of, span_of
 from queue_core.model.job import Job
 from queue_core.model.states import Status, parse_status
 
@@ -105,6 +105,22 @@ def _anywhere(job: Job, term: Term, _now: datetime) -> bool:
     return any(contains(text, term.value) for text in texts) or _begins("id")(job, term, _now)
 
 
+def _in_texts(job: Job, term: Term, _now: datetime) -> bool:
+    return has_text((job.error, job.payload_text, job.traceback), term.value)
+
+
+def has_text(texts: Iterable[str | None], part: str) -> bool:
+    """Return whether one of the texts of a job has a part, without regard to case."""
+    return any(text is not None and contains(text, part) for text in texts)
+
+
+def _one_of(name: str) -> Callable[[Job, Term, datetime], bool]:
+    def holds_for(job: Job, term: Term, _now: datetime) -> bool:
+        return getattr(job, name) in members_of(term)
+
+    return holds_for
+
+
 _MATCHERS: dict[str, Callable[[Job, Term, datetime], bool]] = {
     "status": _matches_status,
     "type": _text_of("type"),
@@ -120,7 +136,10 @@ _MATCHERS: dict[str, Callable[[Job, Term, datetime], bool]] = {
     "died": _matches_died,
     "host": _matches_host,
     "release": _text_of("release"),
-    "text": _anywhere,
+    "word": _anywhere,
+    "text": _in_texts,
+    "signatures": _one_of("signature"),
+    "ids": _one_of("id"),
 }
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from queue_core.model.states import Status
 from queue_core.model.validation import parse_duration
 
 Operator = Literal["=", "~", "<", ">"]
+WHOLE = 12
+"""Digits of a signature."""
+OF_DEAD = frozenset({"died", "owner", "state", "text", "signatures"})
+"""Fields that only dead jobs have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +24,7 @@ class Term:
     """One condition of a filter."""
 
     # status, type, queue, error, signature, tag, id, priority, age, died, retries, worker, host, release,
-    # payload.<path>; text for a word without a field
+    # payload.<path>, owner, state, text; word for one without a field; signatures and ids, which programs make
     field: str
     # "=" equal (ids and signatures: begins with), "~" contains without regard to case, "<" and ">" compare
     operator: Operator
@@ -47,9 +53,27 @@ class Filter:
             if term.field == "status":
                 one = frozenset({Status(term.value)})
                 found = found - one if term.negated else found & one
-            elif term.field == "died" and not term.negated:
+            elif term.field in OF_DEAD and not term.negated:
                 found &= {Status.DEAD}
         return found
+
+    def without(self, fields: Collection[str]) -> Filter:
+        """Return this filter without the terms of some fields."""
+        return Filter(tuple(term for term in self.terms if term.field not in fields), self.trash)
+
+    def having_only(self, fields: Collection[str]) -> Filter:
+        """Return this filter with nothing but the terms of some fields."""
+        return Filter(tuple(term for term in self.terms if term.field in fields), self.trash)
+
+    @property
+    def leading(self) -> tuple[Term, ...]:
+        """The terms that an index of dead jobs leads to: a whole signature, and outside the trash a time of death."""
+        return tuple(
+            term
+            for term in self.terms
+            if not term.negated
+            and ((term.field == "died" and not self.trash) or (term.field == "signature" and len(term.value) == WHOLE))
+        )
 
     @property
     def died(self) -> Span:
@@ -61,6 +85,30 @@ class Filter:
                 since = max((one for one in (since, first) if one is not None), default=None)
                 until = min((one for one in (until, last) if one is not None), default=None)
         return Span(since, until)
+
+
+def set_of(field: str, members: Iterable[str]) -> Term:
+    """Return the term that holds for the jobs of these signatures, or of these ids."""
+    return Term(field, "=", " ".join(members))
+
+
+@lru_cache(maxsize=16)
+def members_of(term: Term) -> frozenset[str]:
+    """Return the signatures or ids of such a term."""
+    return frozenset(term.value.split())
+
+
+class Searched(NamedTuple):
+    """One page of a search for the jobs of a filter."""
+
+    # jobs that match, the newest first
+    ids: tuple[str, ...]
+    # jobs that were looked at, whether they match or not
+    looked_at: int
+    # where the next page begins; None: this was the last one
+    cursor: str | None
+    # jobs that a search from the beginning looks at; of the first page alone
+    total: int = 0
 
 
 class Span(NamedTuple):

@@ -93,6 +93,8 @@ class RuleBook:
 
     settings: TriageSettings = NO_TRIAGE
     runbooks: Mapping[str, str] = field(default_factory=dict)
+    # the types that workers have announced
+    types: tuple[str, ...] = ()
 
     def of(self, group: SignatureInfo) -> SignatureRule:
         """Return what holds for a group of dead jobs; the most frequent of its types comes first."""

@@ -7,8 +7,9 @@ signature that was resolved and comes back is seen without a leader, and settles
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 from queue_core.errors import InvalidArgument
@@ -135,6 +136,12 @@ class TypeRuns(NamedTuple):
     dead: int
     # seconds since the epoch at which the last one completed; 0: none has
     last_at: float
+
+
+def newest_runs(runs: Iterable[TypeRuns], newest: int) -> list[TypeRuns]:
+    """Return those on the newest releases of each type, by number; by type and release."""
+    found = (list(some) for _, some in groupby(sorted(runs), lambda one: one.type))
+    return [one for some in found for one in some[-newest:]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,8 +288,9 @@ def judge(
         return replace(state, word=word, regressed_at=back, regressed_on=order.name(first.release))
     if facts.state == "muted" and not mute_over(facts, seen.dead, now):
         return replace(state, word="muted")
-    touched = facts.at >= seen.first_seen
-    return replace(state, word="new" if now - seen.first_seen < window and not touched else "known")
+    # The first of its jobs to die may have been retried since.
+    began = min((seen.first_seen, *(one.first_at for one in deaths if one.died)))
+    return replace(state, word="new" if now - began < window and facts.at < began else "known")
 
 
 def mute_over(facts: SignatureFacts, count: int, now: float) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from queue_core.errors import OperationNotFound, QueueNotFound
 from queue_core.model import operation
+from queue_core.model.filters.saved import SavedFilter
 from queue_core.model.operation import (
     UNCHANGED,
     Changed,
@@ -75,6 +76,15 @@ class MemoryOperations:
             if self._state.facts.get(signature, UNTOUCHED).changed_by != before.changed_by:
                 return False
             self._state.facts[signature] = after
+            return True
+
+    async def set_filter(self, name: str, before: int, after: SavedFilter | None) -> bool:
+        with self._state.lock:
+            if self._state.filters.get(name, SavedFilter(name)).changed_by != before:
+                return False
+            self._state.filters.pop(name, None)
+            if after is not None:
+                self._state.filters[name] = after
             return True
 
     async def create(self, request: OperationRequest) -> Operation:

@@ -11,7 +11,8 @@ from itertools import islice
 from typing import Any
 
 from queue_core.errors import FilterError, JobNotFound
-from queue_core.model.filters import Filter, Term, matches
+from queue_core.model.filters import Filter, Searched, Term, matches
+from queue_core.model.filters.saved import SavedFilter
 from queue_core.model.job import LINES, Attempt, Job
 from queue_core.model.report import (
     Conservation,
@@ -31,7 +32,7 @@ from queue_core.model.report import (
     counts_by_minute,
 )
 from queue_core.model.states import UNFINISHED, WAITING, Status
-from queue_core.model.triage.signatures import SignatureDeaths, StoredFacts, TypeRuns
+from queue_core.model.triage.signatures import SignatureDeaths, StoredFacts, TypeRuns, newest_runs
 from queue_core.ports.inspector import SAMPLED_TEXT
 from queue_core.stores.memory.records import JobRow, QueueRow, WorkerRow, moment
 from queue_core.stores.memory.state import MemoryState
@@ -213,6 +214,10 @@ class MemoryInspector:
         with self._state.lock:
             return deepcopy(self._state.types)
 
+    async def saved_filters(self) -> list[SavedFilter]:
+        with self._state.lock:
+            return [saved for _, saved in sorted(self._state.filters.items())]
+
     async def signature_facts(self, signatures: Sequence[str] | None = None) -> StoredFacts:
         with self._state.lock:
             facts = self._state.facts
@@ -224,9 +229,15 @@ class MemoryInspector:
             found = sorted(self._state.tallies.died_on.items())
             return [SignatureDeaths(key[0], key[1], *died) for key, died in found if key[0] in signatures]
 
-    async def type_runs(self) -> list[TypeRuns]:
+    async def type_runs(self, types: Sequence[str], newest: int = 50) -> list[TypeRuns]:
+        wanted = frozenset(types)
         with self._state.lock:
-            return [TypeRuns(key[0], key[1], *ran) for key, ran in sorted(self._state.tallies.runs.items())]
+            ran = [
+                TypeRuns(key[0], key[1], *counts)
+                for key, counts in self._state.tallies.runs.items()
+                if key[0] in wanted
+            ]
+        return newest_runs(ran, newest)
 
     async def releases(self) -> list[Release]:
         with self._state.lock:
@@ -247,6 +258,16 @@ class MemoryInspector:
             seen = islice((job for job in recent if before is None or job.updated_at < before), among)
             found = islice((job for job in seen if matches(job, where, now)), limit)
             return [job if len(job.payload_text) <= SAMPLED_TEXT else replace(job, payload=None) for job in found]
+
+    async def search(self, where: Filter, most: int, cursor: str | None = None) -> Searched:
+        where = where.having(_DEAD)
+        with self._state.lock:
+            now = moment(self._state.clock.now())
+            every = self._matching(Filter((_DEAD, *where.leading), where.trash), "newest", cursor)
+            page = list(islice(every, most))
+            ids = [job.id for job in page if matches(self._state.jobs[job.id].view(), where, now)]
+            total = 0 if cursor else len(page) + sum(1 for _ in every)
+            return Searched(tuple(ids), len(page), _cursor(page[-1]) if len(page) == most and page else None, total)
 
     async def dead_counts(self, signature: str) -> DeadCounts:
         with self._state.lock:

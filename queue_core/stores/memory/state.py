@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
+from queue_core.model.filters.saved import SavedFilter
 from queue_core.model.job import NewJob, Ready
 from queue_core.model.operation import ChangeOptions
 from queue_core.model.report import Announced, JobStack, TypeInfo
@@ -145,6 +146,8 @@ class MemoryState:
         self.releases = MemoryReleases()
         # signature -> what operators have set of it
         self.facts: dict[str, SignatureFacts] = {}
+        # name -> a saved filter
+        self.filters: dict[str, SavedFilter] = {}
         self.ordering_locks = MemoryOrderingLocks()
         self.unique = MemoryUniqueKeys()
         self._unblocked: list[Ready] = []

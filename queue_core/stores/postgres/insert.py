@@ -92,6 +92,23 @@ def insert_parameters(jobs: Sequence[NewJob], queue_ids: IdsByQueue) -> dict[str
     }
 
 
+def job_parameters(job: NewJob, queue_id: int) -> dict[str, Any]:
+    """Return the parameters of `insert/job`; numbers as text, so that all their sizes share a prepared statement."""
+    return {
+        "id": job.id,
+        "queue_id": str(queue_id),
+        "queue": job.queue,
+        "type": job.type,
+        "payload": job.payload,
+        "priority": str(job.priority),
+        "delay": str(job.delay),
+        "run_at": None if job.run_at is None else str(job.run_at),
+        "max_retries": str(job.max_retries),
+        "tags": text_array(job.tags) if job.tags else None,
+        "headers": headers_text(job),
+    }
+
+
 def inserted(jobs: Sequence[NewJob], rows: Sequence[tuple[Any, ...]]) -> list[Inserted]:
     """Return the result of each job, in order; an id that is not in the rows already existed."""
     written = {job_id: (rank, due) for job_id, rank, due in rows}
@@ -260,6 +277,9 @@ class PostgresInserts:
         queue_ids = await self._queue_ids.create({job.queue for job in jobs}, self._runner)
         parts = parts_for(jobs)
         plain = is_plain(jobs, self._rules)
+        if plain and len(jobs) == 1:
+            rows = await self._runner.run("insert/job", job_parameters(jobs[0], queue_ids[jobs[0].queue]))
+            return [_answer(jobs[0], rows[0] if rows else None)]
         if plain and len(parts) == 1:
             return inserted(jobs, await self._runner.run("insert/jobs", insert_parameters(jobs, queue_ids)))
         return await self._runner.run_plan(

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from queue_core.errors import OperationNotFound, QueueNotFound, SchemaError, StoreRefused
 from queue_core.model import operation
+from queue_core.model.filters.saved import SavedFilter
 from queue_core.model.job import new_id
 from queue_core.model.operation import (
     UNCHANGED,
@@ -38,7 +39,7 @@ from queue_core.stores.postgres.schedules import rehearse_schedule
 from queue_core.stores.postgres.session.bounds import bounds
 from queue_core.stores.postgres.session.pool import ConnectionPool
 from queue_core.stores.postgres.session.runner import Plan, run_plan
-from queue_core.stores.postgres.statistics.signatures import set_facts
+from queue_core.stores.postgres.statistics.signatures import set_facts, set_filter
 from queue_core.stores.postgres.upkeep import abandon_operations
 from queue_core.stores.sql.records import id_or_none, known_ids
 
@@ -72,17 +73,10 @@ def create(request: OperationRequest, query: str = "operations/create") -> Plan[
     """Write a new operation, preparing and without members, and return its number."""
     user, host = request.author
     texts = {"verb": request.verb, "label": request.label, "user": user, "host": host, "why": request.why}
-    rows = yield (
-        query,
-        {name: storable(text) for name, text in texts.items()}
-        | {
-            **request.options._asdict(),
-            **request.rollout._asdict(),
-            "ramp": plain_array(request.rollout.ramp),
-            "counted": request.verb != "retry",
-            "signatures": text_array([storable(one) for one in request.signatures]),
-        },
-    )
+    given: dict[str, Any] = {name: storable(text) for name, text in texts.items()}
+    given |= request.options._asdict() | request.rollout._asdict()
+    given |= {"ramp": plain_array(request.rollout.ramp), "counted": request.verb != "retry"}
+    rows = yield query, given | {"signatures": text_array([storable(one) for one in request.signatures])}
     return int(rows[0][0])
 
 
@@ -238,6 +232,9 @@ class PostgresOperations:
 
     async def set_facts(self, signature: str, before: SignatureFacts, after: SignatureFacts) -> bool:
         return await self._pool.run_plan(lambda: set_facts(signature, before, after))
+
+    async def set_filter(self, name: str, before: int, after: SavedFilter | None) -> bool:
+        return await self._pool.run_plan(lambda: set_filter(name, before, after))
 
     async def create(self, request: OperationRequest) -> Operation:
         return await self.get(await self._pool.run_plan(lambda: create(request)))

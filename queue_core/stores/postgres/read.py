@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from psycopg.rows import dict_row
 
-from queue_core.errors import FilterError, JobNotFound
-from queue_core.model.filters import Filter
+from queue_core.errors import JobNotFound
+from queue_core.model.filters import Filter, Searched
+from queue_core.model.filters.saved import SavedFilter
 from queue_core.model.job import LINES, Attempt, Job
 from queue_core.model.report import (
     Announced,
@@ -51,7 +51,8 @@ from queue_core.stores.postgres.operations import dry_run
 from queue_core.stores.postgres.session.listening import Notifications
 from queue_core.stores.postgres.session.pool import ConnectionPool, Row
 from queue_core.stores.postgres.statistics import releases, totals
-from queue_core.stores.postgres.statistics.signatures import read_deaths, read_facts, read_runs
+from queue_core.stores.postgres.statistics.search import after, cursor_of, search
+from queue_core.stores.postgres.statistics.signatures import read_deaths, read_facts, read_filters, read_runs
 from queue_core.stores.sql.records import id_or_none
 
 Fetch = Callable[..., Awaitable[list[Row]]]
@@ -167,26 +168,6 @@ COUNTED_MOST = 100_000
 PAGE_TEXT = 4096
 """Characters of a payload and of a result that a page carries."""
 LONGEST_PAGE = 10_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-
-
-def _cursor_of(row: Mapping[str, Any]) -> str:
-    """Return the place behind a row, exact to the microsecond."""
-    return f"{(moment(row['updated_at']) - _EPOCH) // _MICROSECOND}.{row['id']}"
-
-
-def _after(cursor: str) -> dict[str, Any]:
-    """Return the parameters of the page behind a cursor.
-
-    Raises:
-        FilterError: no page gave this cursor.
-    """
-    at, _, job_id = cursor.partition(".")
-    try:
-        return {"at": _EPOCH + int(at) * _MICROSECOND, "id": str(UUID(job_id))}
-    except (ValueError, OverflowError):
-        raise FilterError("this is no cursor that a page gave", cursor, 0) from None
 
 
 class PostgresInspector:
@@ -236,11 +217,11 @@ class PostgresInspector:
             return Page((), None)
         limit = min(limit, LONGEST_PAGE)
         if cursor is not None:
-            wanted = wanted.also(f"after {order}", **_after(cursor))
+            wanted = wanted.also(f"after {order}", **after(cursor))
         query = wanted.query("read/page", "read/page_view", order)
         # One more row than the page shows whether there is a next page.
         rows = await self._pool.records(query, {**wanted.params, "limit": limit + 1, "room": PAGE_TEXT})
-        more = _cursor_of(rows[limit - 1]) if len(rows) > limit else None
+        more = cursor_of(rows[limit - 1]) if len(rows) > limit else None
         return Page(tuple(DIALECT.job(row) for row in rows[:limit]), more)
 
     async def count(self, where: Filter, at_most: int = 100_000) -> int:
@@ -284,11 +265,14 @@ class PostgresInspector:
     async def signature_facts(self, signatures: Sequence[str] | None = None) -> StoredFacts:
         return await read_facts(self._pool, signatures)
 
+    async def saved_filters(self) -> list[SavedFilter]:
+        return await read_filters(self._pool)
+
     async def signature_deaths(self, signatures: Sequence[str]) -> list[SignatureDeaths]:
         return await read_deaths(self._pool, signatures)
 
-    async def type_runs(self) -> list[TypeRuns]:
-        return await read_runs(self._pool)
+    async def type_runs(self, types: Sequence[str], newest: int = 50) -> list[TypeRuns]:
+        return await read_runs(self._pool, types, newest)
 
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""
@@ -305,6 +289,9 @@ class PostgresInspector:
         query = wanted.query("read/page", "read/page_view" if among is None else "read/recent_view")
         given = {"limit": limit, "before": before, "among": among, "room": SAMPLED_TEXT}
         return [DIALECT.job(row) for row in await self._pool.records(query, wanted.params | given)]
+
+    async def search(self, where: Filter, most: int, cursor: str | None = None) -> Searched:
+        return await search(self._pool, where, most, cursor)
 
     async def dead_counts(self, signature: str) -> DeadCounts:
         given = {"signature": signature, "most": COUNTED_MOST}

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from queue_core.errors import FilterError, JobNotFound
-from queue_core.model.filters import Filter, matches
+from queue_core.model.filters import Filter, SavedFilter, Searched, matches
 from queue_core.model.job import LINES, Attempt, Job
 from queue_core.model.report import (
     Conservation,
@@ -31,9 +31,9 @@ from queue_core.stores.redis.logs import read_log, read_types
 from queue_core.stores.redis.records import LIGHT, Entry, Place, attempts_of, homes, job_of, microseconds_of, moment
 from queue_core.stores.redis.search import FilterScan, allowed, counted, listed
 from queue_core.stores.redis.session import SCHEMA, RedisLink, chunks
-from queue_core.stores.redis.statistics import totals
+from queue_core.stores.redis.statistics import text_search, totals
 from queue_core.stores.redis.statistics.releases import ReleaseNames, read_releases
-from queue_core.stores.redis.statistics.signatures import read_deaths, read_facts, read_runs
+from queue_core.stores.redis.statistics.signatures import read_deaths, read_facts, read_filters, read_runs
 
 SCAN_PAGE, SCAN_ALL = 100_000, 1_000_000
 """Jobs scanned at most for one page, and for a count or for ids. A page that is short for that reason has a cursor for
@@ -44,7 +44,21 @@ SCAN_STEP = 500
 """Jobs scanned for a page at a time."""
 LONGEST_PAGE = 10_000
 LIGHT_TERMS = frozenset(
-    {"status", "type", "queue", "error", "signature", "tag", "priority", "retries", "worker", "host", "died", "release"}
+    {
+        "status",
+        "type",
+        "queue",
+        "error",
+        "signature",
+        "signatures",
+        "tag",
+        "priority",
+        "retries",
+        "worker",
+        "host",
+        "died",
+        "release",
+    }
 )
 """Fields of filters that a page's own fields decide."""
 
@@ -202,11 +216,14 @@ class RedisInspector:
     async def signature_facts(self, signatures: Sequence[str] | None = None) -> StoredFacts:
         return await read_facts(self._link, signatures)
 
+    async def saved_filters(self) -> list[SavedFilter]:
+        return await read_filters(self._link)
+
     async def signature_deaths(self, signatures: Sequence[str]) -> list[SignatureDeaths]:
         return await read_deaths(self._link, signatures)
 
-    async def type_runs(self) -> list[TypeRuns]:
-        return await read_runs(self._link)
+    async def type_runs(self, types: Sequence[str], newest: int = 50) -> list[TypeRuns]:
+        return await read_runs(self._link, types, newest)
 
     async def releases(self) -> list[Release]:
         return await read_releases(self._link)
@@ -237,6 +254,9 @@ class RedisInspector:
                 if len(jobs) >= limit or scanned >= most:
                     return jobs
         return jobs
+
+    async def search(self, where: Filter, most: int, cursor: str | None = None) -> Searched:
+        return await text_search.search(self._link, where, most, None if cursor is None else _place_of(cursor))
 
     async def dead_counts(self, signature: str) -> DeadCounts:
         return await totals.dead_counts(self._link, signature)

@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
-from queue_core.model.filters import Filter, Term, holds, matches
+from queue_core.model.filters import Filter, Term, holds, matches, members_of
 from queue_core.model.job import parse_id
 from queue_core.model.report import Order
 from queue_core.model.states import FINAL, UNFINISHED, Status
@@ -106,12 +106,13 @@ CUT = 4_000
 VERDICTS = 10_000
 """Verdicts remembered; jobs are of few kinds as far as most filters go."""
 
-_BY_ENTRY = frozenset({"age", "id"})
+_BY_ENTRY = frozenset({"age", "id", "ids"})
 _FIELDS = {
     "status": "status",
     "type": "type",
     "error": "error",
     "signature": "signature",
+    "signatures": "signature",
     "tag": "tags",
     "priority": "priority",
     "retries": "retry_count",
@@ -120,7 +121,7 @@ _FIELDS = {
     "died": "completed_at",
     "release": "release",
 }
-_BY_CAUSE = frozenset({"status", "type", "signature"})
+_BY_CAUSE = frozenset({"status", "type", "signature", "signatures"})
 """Fields that the causes of deaths have."""
 _SEARCHED = ("type", "error", "tags", "<payload")
 
@@ -240,7 +241,7 @@ async def causes(link: RedisLink, entries: Iterable[Entry]) -> dict[tuple[str, s
 
 
 def _of_payload(field: str) -> bool:
-    return field == "text" or field.startswith("payload")
+    return field == "word" or field.startswith("payload")
 
 
 def _entry_holds(entry: Entry, term: Term, now: Any) -> bool:
@@ -280,8 +281,8 @@ async def streams(link: RedisLink, where: Filter, queues: Sequence[str]) -> list
     for queue in queues:
         of_type = [name for name in small if name.startswith("by_type:") and sizes[queue, name] <= SMALL]
         waiting = [name for name in small if not name.startswith("by_type:")]
-        if job_id := _whole_id(where):
-            found.append(await _few(link, queue, sources, [job_id]))
+        if (ids := _whole_ids(where)) is not None:
+            found.append(await _few(link, queue, sources, ids))
         elif of_type:
             found.append(await _few(link, queue, sources, await _members(link, queue, of_type[0])))
         elif waiting and sum(sizes[queue, name] for name in waiting) <= SMALL:
@@ -313,9 +314,14 @@ def _small_sets(where: Filter) -> list[str]:
     return names + [f"by_type:{type_}" for type_ in types[:1]]
 
 
-def _whole_id(where: Filter) -> str | None:
+def _whole_ids(where: Filter) -> list[str] | None:
+    """Return the only ids that can match; None: the filter names none."""
     ids = [term.value for term in where.terms if term.field == "id" and not term.negated]
-    return next((parse_id(value) for value in ids if re.fullmatch(r"[0-9a-f]{32}", value)), None)
+    found = [parse_id(value) for value in ids if re.fullmatch(r"[0-9a-f]{32}", value)]
+    if found:
+        return found[:1]
+    named = [members_of(term) for term in where.terms if term.field == "ids" and not term.negated]
+    return sorted(frozenset.intersection(*named)) if named else None
 
 
 def _whole(link: RedisLink, queue: str, sources: _Sources) -> list[SetCursor]:

@@ -109,9 +109,9 @@ class RedisLink:
         self._inserts = Scripts(self._client, PACKAGE, self._pipelined)
         # on a cluster, where no script reaches the queues of two slots
         self.apart = isinstance(self.keys, ClusterKeys)
-        self._confirms = settings.min_replicas > 0
-        if self._confirms:
-            waits = settings.min_replicas, settings.timeout / 2
+        self._replicas = settings.min_replicas
+        if self._replicas:
+            waits = self._replicas, settings.timeout / 2
             self._inserts = ConfirmedScripts(self._client, PACKAGE, self._pipelined, *waits)
         # When all are in use, callers wait for one: there may be more callers than connections.
         self._slots = asyncio.Semaphore(CONNECTIONS)
@@ -183,10 +183,19 @@ class RedisLink:
 
         Where settings ask for it, replicas have the jobs afterwards.
         """
-        if len(calls) > 1 and not self._confirms:
+        if len(calls) > 1 and not self._replicas:
             return await self.run_many(calls, together=True)
         async with self._reaching():
             return await self._inserts.run_many(calls, together=len(calls) > 1)
+
+    async def confirm(self, writes: Sequence[Sequence[Any]]) -> None:
+        """Send commands and wait until replicas have what they and all before them wrote, where settings ask for it."""
+        if self._replicas == 0:
+            return
+        async with self._reaching():
+            for answer in await self._pipelined.confirm(writes, False, self._replicas, self._timeout / 4):
+                if isinstance(answer, Exception):
+                    raise answer
 
     def of(self, queue: str, names: Iterable[str]) -> list[str]:
         """Return keys of a queue."""

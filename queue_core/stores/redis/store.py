@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from queue_core.model.job import (
@@ -86,6 +86,12 @@ class RedisStore:
         inserted = await self._inserter.insert(jobs)
         await self._hints.due(_earliest((one.queue, one.due) for one in inserted if one.due is not None))
         return inserted
+
+    async def confirm(self, queues: Collection[str]) -> None:
+        """Wait until as many replicas as the settings ask for have all that was written to these queues."""
+        # A connection's own last write is what replicas are asked for; all earlier ones are before it.
+        keys = [self._link.keys.of(queue, "confirming") for queue in queues]
+        await self._link.confirm([("SET", key, 1, "PX", 1000) for key in keys])
 
     async def results(self, ids: Sequence[str]) -> list[JobResult]:
         """Return what is known about these jobs, unknown ids left out."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Operator, Term
+from queue_core.model.filters.terms import WHOLE
 from queue_core.model.text import storable
-
-WHOLE = 12
-"""Digits of a signature."""
 
 
 class Pieces(NamedTuple):
@@ -70,3 +68,7 @@ class Conditions:
         """Return the condition of a statement."""
         fragments = self.pieces.fragments
         return f"\n{fragments['and']}\n".join(self.parts) or fragments["everything"]
+
+    def of(self, terms: Sequence[Term], some: Collection[Term]) -> Self:
+        """Return the conditions of some of the terms that these were made of."""
+        return replace(self, parts=tuple(part for term, part in zip(terms, self.parts, strict=True) if term in some))

@@ -11,8 +11,9 @@ from math import inf
 from typing import Any, Literal
 
 from queue_core.model.filters import Filter, Operator, span_of
+from queue_core.model.filters.terms import WHOLE
 from queue_core.model.states import Status
-from queue_core.stores.sql.conditions import WHOLE, Conditions, Pieces
+from queue_core.stores.sql.conditions import Conditions, Pieces
 from queue_core.stores.sql.queries import fragments, statement
 from queue_core.stores.sql.records import Dialect, Row
 
@@ -49,7 +50,7 @@ DIALECT = Dialect(moment, tags_of, _status)
 _NUMBERS = frozenset({"priority", "retries", "age"})
 SELECTIVE = 8
 """Digits of an id that lead to few jobs, so that looking for them first is worth it."""
-_LEADING = frozenset({"id", "signature"})
+_LEADING = frozenset({"id", "ids", "signature"})
 _DASHES = (8, 12, 16, 20)
 _BEYOND = "g"
 """The first character behind all hexadecimal digits."""
@@ -68,13 +69,18 @@ class SqliteConditions(Conditions):
     # what leads to the jobs: ids or signatures; else they are read in the order of lists
     by: Literal["ids", "signatures", "lists"] = "lists"
 
-    def query(self, name: str, order: str = "newest") -> str:
-        """Return a statement with these conditions in it, for the state that the parameter `state` names."""
+    def query(self, name: str, order: str = "newest", sifting: str = "") -> str:
+        """Return a statement with these conditions in it, for the state that the parameter `state` names.
+
+        `sifting`: other conditions, which sift what these lead to.
+        """
         pieces, condition = self.pieces.fragments, self.text()
         index, state = _WAYS[self.by]
         # Not joined without need: what an index holds is then all that is read.
         payloads = pieces["payloads"] if "p." in condition else ""
-        filled = {"conditions": condition, "order": pieces[order], "payloads": payloads}
+        filled = {"conditions": condition, "order": pieces[order], "payloads": payloads, "sifting": sifting}
+        dead_index, dead_state = _WAYS["ids" if self.by == "ids" else "signatures"]
+        filled |= {"dead_index": pieces[dead_index], "dead_state": pieces[dead_state]}
         return load(name).format(index=pieces[index], state=pieces[state], **filled)
 
 
@@ -94,7 +100,7 @@ def conditions(where: Filter, now: float) -> SqliteConditions:
     parts, params = pieces.conditions([term for term in where.terms if term.field != "status"])
     by: Literal["ids", "signatures", "lists"] = "lists"
     chosen = {term.field: len(term.value) for term in where.terms if not term.negated and term.field in _LEADING}
-    if chosen.get("id", 0) >= SELECTIVE:
+    if chosen.get("id", 0) >= SELECTIVE or "ids" in chosen:
         by = "ids"
     elif chosen.get("signature") == WHOLE and places in {("dead",), ("trashed",)}:
         by = "signatures"
@@ -114,6 +120,7 @@ def _values(field: str, operator: Operator, value: str, path: str) -> dict[str, 
         "signature_end": value + _BEYOND,
         "path": path,
         "operator": operator,
+        "members": texts(value.split()) if field in ("ids", "signatures") else "",
     }
 
 

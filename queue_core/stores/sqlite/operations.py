@@ -10,6 +10,7 @@ from typing import Any
 
 from queue_core.errors import OperationNotFound
 from queue_core.model import operation
+from queue_core.model.filters.saved import SavedFilter
 from queue_core.model.operation import (
     UNCHANGED,
     Author,
@@ -35,7 +36,7 @@ from queue_core.stores.sqlite.change import change, command, set_closed, switch
 from queue_core.stores.sqlite.claim import keep_time
 from queue_core.stores.sqlite.dialect import DIALECT, moment, texts
 from queue_core.stores.sqlite.session import RowTuple, SqliteFile, Transaction
-from queue_core.stores.sqlite.statistics.signatures import set_facts
+from queue_core.stores.sqlite.statistics.signatures import set_facts, set_filter
 from queue_core.stores.sqlite.upkeep import abandon_operations
 
 HIGHEST = 2**63 - 1
@@ -234,6 +235,9 @@ class SqliteOperations:
 
     async def set_facts(self, signature: str, before: SignatureFacts, after: SignatureFacts) -> bool:
         return await self._file.write(partial(set_facts, signature=signature, before=before, after=after))
+
+    async def set_filter(self, name: str, before: int, after: SavedFilter | None) -> bool:
+        return await self._file.write(partial(set_filter, name=name, before=before, after=after))
 
     async def create(self, request: OperationRequest) -> Operation:
         return await self._file.write(partial(create, request=request))

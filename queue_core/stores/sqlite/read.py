@@ -8,7 +8,6 @@ import sqlite3
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -16,8 +15,9 @@ from pathlib import Path
 from sqlite3 import Row
 from typing import Any
 
-from queue_core.errors import FilterError, JobNotFound
-from queue_core.model.filters import Filter
+from queue_core.errors import JobNotFound
+from queue_core.model.filters import Filter, Searched
+from queue_core.model.filters.saved import SavedFilter
 from queue_core.model.job import LINES, Attempt, Job
 from queue_core.model.report import (
     Announced,
@@ -41,14 +41,15 @@ from queue_core.model.triage.signatures import SignatureDeaths, StoredFacts, Typ
 from queue_core.ports.inspector import SAMPLED_TEXT
 from queue_core.stores.sql.records import id_or_none
 from queue_core.stores.sqlite import logs
-from queue_core.stores.sqlite.dialect import DIALECT, SqliteConditions, conditions, load, moment
+from queue_core.stores.sqlite.dialect import DIALECT, conditions, load, moment
 from queue_core.stores.sqlite.file import file_system, mounts
 from queue_core.stores.sqlite.insert import known_jobs
 from queue_core.stores.sqlite.migrate import KNOWN
 from queue_core.stores.sqlite.session import RowTuple, SqliteFile, Transaction
 from queue_core.stores.sqlite.statistics import totals
 from queue_core.stores.sqlite.statistics.releases import read_releases
-from queue_core.stores.sqlite.statistics.signatures import read_deaths, read_facts, read_runs
+from queue_core.stores.sqlite.statistics.search import after, cursor_of, merged, search
+from queue_core.stores.sqlite.statistics.signatures import read_deaths, read_facts, read_filters, read_runs
 
 
 def _facts(transaction: Transaction, name: str) -> dict[str, Any]:
@@ -186,8 +187,6 @@ def _worker(row: RowTuple, now: float) -> WorkerInfo:
 
 COUNTED_MOST = 100_000
 """Dead jobs of an error that are counted by queue and type, which takes 0.05 s."""
-PAGE_TEXT = 4096
-"""Characters of a payload and of a result that a page carries."""
 LONGEST_PAGE = 10_000
 
 
@@ -195,36 +194,6 @@ def _attempts(transaction: Transaction, job_id: str) -> list[Attempt] | None:
     if not known_jobs(transaction, [job_id]):
         return None
     return [DIALECT.attempt(row) for row in transaction.rows("read/attempts", (job_id,))]
-
-
-def _merged(
-    transaction: Transaction, wanted: SqliteConditions, query: str, limit: int, order: Order, **more: Any
-) -> list[Row]:
-    """Return the first rows of all places together; each is read in order and no further than that."""
-    text = wanted.query(query, order)
-    params = wanted.params | {"limit": limit, "room": PAGE_TEXT} | more
-    rows = [row for state in wanted.places for row in transaction.records(text, params | {"state": state})]
-    rows.sort(key=lambda row: (row["updated_at"], row["number"]), reverse=order == "newest")
-    return rows[:limit]
-
-
-def _cursor_of(row: Row) -> str:
-    """Return the place behind a row."""
-    return f"{row['updated_at']!r} {row['number']}"
-
-
-def _after(cursor: str) -> dict[str, Any]:
-    """Return the parameters of the page behind a cursor.
-
-    Raises:
-        FilterError: no page gave this cursor.
-    """
-    at, _, number = cursor.partition(" ")
-    # A number of more digits is none that SQLite can have given out.
-    if number.isdecimal() and len(number) < 19:
-        with suppress(ValueError):
-            return {"at": float(at), "number": int(number)}
-    raise FilterError("this is no cursor that a page gave", cursor, 0)
 
 
 class SqliteInspector:
@@ -249,7 +218,7 @@ class SqliteInspector:
         Raises:
             FilterError: no page gave this cursor.
         """
-        behind = None if cursor is None else _after(cursor)
+        behind = None if cursor is None else after(cursor)
         limit = min(limit, LONGEST_PAGE)
         if limit <= 0:
             return Page((), None)
@@ -259,10 +228,10 @@ class SqliteInspector:
             if behind is not None:
                 wanted = wanted.also(f"after {order}", **behind)
             # One more row than the page shows whether there is a next page.
-            return _merged(transaction, wanted, "read/page", limit + 1, order)
+            return merged(transaction, wanted, "read/page", limit + 1, order)
 
         rows = await self._file.inspect(read)
-        more = _cursor_of(rows[limit - 1]) if len(rows) > limit else None
+        more = cursor_of(rows[limit - 1]) if len(rows) > limit else None
         return Page(tuple(DIALECT.job(row) for row in rows[:limit]), more)
 
     async def count(self, where: Filter, at_most: int = 100_000) -> int:
@@ -283,7 +252,7 @@ class SqliteInspector:
 
         def read(transaction: Transaction) -> list[str]:
             wanted = conditions(where, transaction.now)
-            return [row["id"] for row in _merged(transaction, wanted, "read/ids", limit, "newest")]
+            return [row["id"] for row in merged(transaction, wanted, "read/ids", limit, "newest")]
 
         return await self._file.inspect(read)
 
@@ -312,11 +281,14 @@ class SqliteInspector:
     async def signature_facts(self, signatures: Sequence[str] | None = None) -> StoredFacts:
         return await read_facts(self._file, signatures)
 
+    async def saved_filters(self) -> list[SavedFilter]:
+        return await self._file.inspect(read_filters)
+
     async def signature_deaths(self, signatures: Sequence[str]) -> list[SignatureDeaths]:
         return await read_deaths(self._file, signatures)
 
-    async def type_runs(self) -> list[TypeRuns]:
-        return await read_runs(self._file)
+    async def type_runs(self, types: Sequence[str], newest: int = 50) -> list[TypeRuns]:
+        return await read_runs(self._file, types, newest)
 
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""
@@ -330,10 +302,14 @@ class SqliteInspector:
         def read(transaction: Transaction) -> list[Row]:
             wanted = conditions(where, transaction.now)
             if among is not None:
-                return _merged(transaction, wanted, "read/recent", limit, "newest", **given)
-            return _merged(transaction, wanted.also("before"), "read/page", limit, "newest", **given)
+                return merged(transaction, wanted, "read/recent", limit, "newest", **given)
+            return merged(transaction, wanted.also("before"), "read/page", limit, "newest", **given)
 
         return [DIALECT.job(row) for row in await self._file.inspect(read)] if limit > 0 else ()
+
+    async def search(self, where: Filter, most: int, cursor: str | None = None) -> Searched:
+        place = None if cursor is None else after(cursor)
+        return await self._file.inspect(partial(search, where=where, most=most, cursor=place))
 
     async def dead_counts(self, signature: str) -> DeadCounts:
         def read(transaction: Transaction) -> DeadCounts:

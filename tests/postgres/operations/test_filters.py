@@ -67,7 +67,7 @@ async def test_a_dash_is_searched_for_and_begins_no_id(inspector: PostgresInspec
     await database.queues()
     wanted = await database.dead(type="a-b")
     await database.dead(type="ab")
-    assert await found(inspector, Term("text", "~", "-")) == [wanted]
+    assert await found(inspector, Term("word", "~", "-")) == [wanted]
 
 
 @given(field=st.sampled_from(FIELDS), operator=st.sampled_from(["=", "~"]), value=st.text(min_size=1, max_size=40))

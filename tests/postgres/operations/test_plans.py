@@ -98,6 +98,18 @@ async def test_groups_come_from_their_index_alone(plans: Callable[[Ask], Any]) -
     assert "Seq Scan on jobs_dead" not in plan
 
 
+async def test_the_runs_of_types_are_those_of_their_newest_releases(filled: Database) -> None:
+    await filled.value(
+        "with made as (insert into type_releases (type, release, completed, dead) "
+        "select 'type-' || t, r, 1, 0 from generate_series(1, 200) t, generate_series(1, 200) r returning 1) "
+        "select count(*) from made"
+    )
+    await filled.analyse()
+    plan = await filled.explain(load("signatures/runs", SCHEMA), {"types": "{type-1,type-2}", "newest": 50})
+    assert "Index Scan Backward using type_releases_pkey" in plan
+    assert "Seq Scan on type_releases" not in plan
+
+
 @pytest.mark.parametrize(
     ("query", "index"),
     [("read/depths", "jobs_ready"), ("read/dead", "jobs_dead_signature"), ("read/due", "jobs_due")],

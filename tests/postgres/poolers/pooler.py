@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -46,37 +47,62 @@ def with_host(url: str, host: str, port: int) -> str:
     return f"postgresql://{parts.username}@{parts.path}?host={host}&port={port}"
 
 
-@contextmanager
-def pgbouncer(url: str, mode: str = "transaction", **options: str) -> Iterator[str]:
-    """Run PgBouncer in front of a server, and give the address of the same database through it."""
-    assert PGBOUNCER is not None
-    host, port = socket_of(url)
-    owner = (Path(host) / f".s.PGSQL.{port}").stat()
-    folder = Path(tempfile.mkdtemp(prefix="pooler-"))
-    process = None
-    try:
+class Pooler:
+    """PgBouncer in front of a server; its socket and settings stay when it is started again."""
+
+    def __init__(self, url: str, mode: str = "transaction", **options: str) -> None:
+        host, port = socket_of(url)
+        self._owner = (Path(host) / f".s.PGSQL.{port}").stat().st_uid if os.geteuid() == 0 else None
+        self._folder = folder = Path(tempfile.mkdtemp(prefix="pooler-"))
+        self._process: subprocess.Popen[bytes] | None = None
         more = "\n".join(f"{name} = {value}" for name, value in options.items())
         text = CONFIG.format(host=host, port=port, folder=folder, pooled_port=POOLED_PORT, mode=mode, more=more)
         (folder / "config").write_text(text)
         (folder / "users").write_text(f'"{urlsplit(url).username}" ""\n')
-        as_root = os.geteuid() == 0
-        for path in (folder, folder / "config", folder / "users"):
-            if as_root:
-                os.chown(path, owner.st_uid, owner.st_gid)
+        if self._owner is not None:
+            for path in (folder, folder / "config", folder / "users"):
+                os.chown(path, self._owner, -1)
+        self.url = with_host(url, str(folder), POOLED_PORT)
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        assert PGBOUNCER is not None
         # It refuses to run as root; whoever runs the server reaches its socket.
-        process = subprocess.Popen(
-            [PGBOUNCER, "-q", str(folder / "config")],
-            user=owner.st_uid if as_root else None,
-            extra_groups=[] if as_root else None,
+        self._process = subprocess.Popen(
+            [PGBOUNCER, "-q", str(self._folder / "config")],
+            user=self._owner,
+            extra_groups=None if self._owner is None else [],
         )
-        pooled = with_host(url, str(folder), POOLED_PORT)
-        assert until(lambda: _answers(pooled)), (folder / "log").read_text()
-        yield pooled
+        assert until(lambda: _answers(self.url)), (self._folder / "log").read_text()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill it, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            for left in self._folder.glob(".s.PGSQL.*"):
+                left.unlink()
+
+    def close(self) -> None:
+        """End it."""
+        self.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@contextmanager
+def pgbouncer(url: str, mode: str = "transaction", **options: str) -> Iterator[str]:
+    """Run PgBouncer in front of a server, and give the address of the same database through it."""
+    pooler = Pooler(url, mode, **options)
+    try:
+        pooler.start()
+        yield pooler.url
     finally:
-        if process is not None:
-            process.kill()
-            process.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+        pooler.close()
 
 
 def _answers(url: str) -> bool:

@@ -56,10 +56,17 @@ regexp_replace(v.worker, ':[^:]*:[^:]*$', '') ILIKE {like}
 v.release = (SELECT r.id FROM {schema}.releases r WHERE r.name = {value})
 -- [release ~]
 v.release IN (SELECT r.id FROM {schema}.releases r WHERE r.name ILIKE {like})
--- [text ~]
+-- [word ~]
 v.error ILIKE {like} OR v.payload ILIKE {like} OR v.type ILIKE {like}
 OR EXISTS (SELECT FROM unnest(v.tags) AS tag WHERE tag ILIKE {like})
 OR replace(v.id::text, '-', '') LIKE {begins}
+-- [text ~]
+v.error ILIKE {like} OR v.payload ILIKE {like}
+OR (SELECT a.traceback FROM {schema}.job_attempts a WHERE a.job_id = v.id ORDER BY a.token DESC LIMIT 1) ILIKE {like}
+-- [signatures =]
+v.signature = ANY (string_to_array({value}, ' '))
+-- [ids =]
+v.id = ANY (string_to_array({value}, ' ')::uuid[])
 -- [payload =]
 {schema}.payload_matches(v.payload, {path}::text[], '=', {value}, {number}::numeric)
 -- [payload ~]

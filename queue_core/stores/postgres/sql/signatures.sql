@@ -29,12 +29,34 @@ SELECT signature, release, sum(n)::bigint, extract(epoch FROM min(first_at))::fl
  ORDER BY 1, 2
 
 -- name: runs
--- What became of the jobs of each type by release: what is folded and what is not yet.
+-- What became of the jobs of some types on their newest releases, by number: what is folded and what is not yet.
 SELECT type, release, sum(completed)::bigint, sum(dead)::bigint, coalesce(extract(epoch FROM max(last_at)), 0)::float8
-  FROM (SELECT type, release, completed, dead, last_at FROM {schema}.type_releases
+  FROM (SELECT r.type, r.release, r.completed, r.dead, r.last_at
+          FROM unnest(%(types)s::text[]) t (name)
+         CROSS JOIN LATERAL (SELECT type, release, completed, dead, last_at FROM {schema}.type_releases
+                              WHERE type = t.name ORDER BY release DESC LIMIT %(newest)s) r
         UNION ALL
         SELECT type, release, CASE WHEN outcome = 'completed' THEN n ELSE 0 END, CASE WHEN outcome = 'dead' THEN n ELSE 0 END,
                CASE WHEN outcome = 'completed' THEN at END
-          FROM {schema}.tally_deltas WHERE outcome IN ('completed', 'dead')) r
+          FROM {schema}.tally_deltas WHERE outcome IN ('completed', 'dead') AND type = ANY (%(types)s::text[])) r
  GROUP BY 1, 2
  ORDER BY 1, 2
+
+-- name: saved_filters
+-- The filters that operators have saved, removed ones among them.
+SELECT name, filter FROM {schema}.saved_filters ORDER BY name COLLATE "C"
+
+-- name: save_filter
+-- Write a saved filter of a name that has none.
+INSERT INTO {schema}.saved_filters (name, changed_by, filter) VALUES (%(name)s, %(by)s, %(filter)s)
+    ON CONFLICT (name) DO NOTHING
+RETURNING name
+
+-- name: change_filter
+-- Write a saved filter, if it is as it was read.
+UPDATE {schema}.saved_filters SET filter = %(filter)s, changed_by = %(by)s WHERE name = %(name)s AND changed_by = %(before)s
+RETURNING name
+
+-- name: forget_filter
+-- Forget a saved filter, if it is as it was read.
+DELETE FROM {schema}.saved_filters WHERE name = %(name)s AND changed_by = %(before)s RETURNING name

@@ -1,10 +1,11 @@
-"""What operators have set of signatures, and the deaths and runs by release that their states follow from."""
+"""What operators have set of signatures, the deaths and runs by release that states follow from, and saved filters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from queue_core.model.filters.saved import SavedFilter, saved_of, saved_text
 from queue_core.model.triage.signatures import (
     SignatureDeaths,
     SignatureFacts,
@@ -12,6 +13,7 @@ from queue_core.model.triage.signatures import (
     TypeRuns,
     facts_of,
     facts_text,
+    newest_runs,
 )
 from queue_core.stores.postgres.dialect import text_array
 from queue_core.stores.postgres.session.pool import ConnectionPool
@@ -33,9 +35,10 @@ async def read_deaths(pool: ConnectionPool, signatures: Sequence[str]) -> list[S
     return [SignatureDeaths(*row) for row in rows]
 
 
-async def read_runs(pool: ConnectionPool) -> list[TypeRuns]:
-    """Return what became of the jobs of each type by release."""
-    return [TypeRuns(*row) for row in await pool.rows("signatures/runs")]
+async def read_runs(pool: ConnectionPool, types: Sequence[str], newest: int) -> list[TypeRuns]:
+    """Return what became of the jobs of some types on their newest releases."""
+    rows = await pool.rows("signatures/runs", {"types": list(types), "newest": newest})
+    return newest_runs((TypeRuns(*row) for row in rows), newest)
 
 
 def set_facts(signature: str, before: SignatureFacts, after: SignatureFacts) -> Plan[bool]:
@@ -46,3 +49,18 @@ def set_facts(signature: str, before: SignatureFacts, after: SignatureFacts) -> 
     else:
         rows = yield "signatures/change_facts", {**given, "before": before.changed_by}
     return bool(rows)
+
+
+async def read_filters(pool: ConnectionPool) -> list[SavedFilter]:
+    """Return the saved filters by name."""
+    return [saved_of(name, text) for name, text in await pool.rows("signatures/saved_filters")]
+
+
+def set_filter(name: str, before: int, after: SavedFilter | None) -> Plan[bool]:
+    """Write a saved filter, or forget it, if it is as `before`."""
+    if after is None:
+        return bool((yield "signatures/forget_filter", {"name": name, "before": before}))
+    given = {"name": name, "by": after.changed_by, "filter": saved_text(after)}
+    if not before:
+        return bool((yield "signatures/save_filter", given))
+    return bool((yield "signatures/change_filter", {**given, "before": before}))

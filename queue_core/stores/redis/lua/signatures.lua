@@ -8,3 +8,18 @@ if (string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '0', '^%d+') or '0') ~=
 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 return 1
+
+-- name: set_filter
+-- Write a saved filter, or forget it, if it is as it was read.
+-- KEYS: 1 saved_filters
+-- ARGV: 1 name, 2 the operation that changed it last when it was read (or 0), 3 what it is from now on; '' forgets it
+-- Returns 1, or 0 where another operation has changed it. An entry: the operation that changed it last, the JSON.
+if (string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '0', '^%d+') or '0') ~= ARGV[2] then
+  return 0
+end
+if ARGV[3] == '' then
+  redis.call('HDEL', KEYS[1], ARGV[1])
+else
+  redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+end
+return 1

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from queue_core.errors import OperationNotFound
+from queue_core.model.filters.saved import SavedFilter
 from queue_core.model.operation import (
     UNCHANGED,
     Changed,
@@ -39,7 +40,7 @@ from queue_core.stores.redis.records import (
     whole,
 )
 from queue_core.stores.redis.session import CHUNK, RedisLink, chunks, microseconds
-from queue_core.stores.redis.statistics.signatures import set_facts
+from queue_core.stores.redis.statistics.signatures import set_facts, set_filter
 
 
 class RedisOperations:
@@ -72,6 +73,9 @@ class RedisOperations:
 
     async def set_facts(self, signature: str, before: SignatureFacts, after: SignatureFacts) -> bool:
         return await set_facts(self._link, signature, before, after)
+
+    async def set_filter(self, name: str, before: int, after: SavedFilter | None) -> bool:
+        return await set_filter(self._link, name, before, after)
 
     async def create(self, request: OperationRequest) -> Operation:
         of = self._link.keys.operations_in

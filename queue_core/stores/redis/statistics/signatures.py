@@ -1,10 +1,11 @@
-"""What operators have set of signatures, and the deaths and runs by release that their states follow from."""
+"""What operators have set of signatures, the deaths and runs by release that states follow from, and saved filters."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from queue_core.model.filters.saved import SavedFilter, saved_of, saved_text
 from queue_core.model.triage.signatures import (
     SignatureDeaths,
     SignatureFacts,
@@ -12,6 +13,7 @@ from queue_core.model.triage.signatures import (
     TypeRuns,
     facts_of,
     facts_text,
+    newest_runs,
 )
 from queue_core.stores.redis.session import RedisLink, chunks, microseconds
 
@@ -55,19 +57,21 @@ async def read_deaths(link: RedisLink, signatures: Sequence[str]) -> list[Signat
     ]
 
 
-async def read_runs(link: RedisLink) -> list[TypeRuns]:
-    """Return what became of the jobs of each type by release, over all queues."""
+async def read_runs(link: RedisLink, types: Sequence[str], newest: int) -> list[TypeRuns]:
+    """Return what became of the jobs of some types on their newest releases, over all queues."""
     names, _ = await link.queues_and_time()
+    places = [(name, part) for name in names for part in chunks(types, TOGETHER)]
     commands = link.batch()
-    for name in names:
-        commands.hgetall(link.keys.of(name, "type_releases"))
+    for name, part in places:
+        commands.hmget(link.keys.of(name, "type_releases"), list(part))
     sums: defaultdict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0, 0])
-    for found in await link.send(commands) if names else ():
-        for type_, text in found.items():
+    for (_, part), texts in zip(places, await link.send(commands) if places else (), strict=True):
+        for type_, text in zip(part, texts, strict=True):
             for release, completed, dead, last in _entries(text, 4):
                 sum_ = sums[type_, release]
                 sum_[:] = sum_[0] + completed, sum_[1] + dead, max(sum_[2], last)
-    return [TypeRuns(*key, completed, dead, last / 1e6) for key, (completed, dead, last) in sorted(sums.items())]
+    ran = (TypeRuns(*key, completed, dead, last / 1e6) for key, (completed, dead, last) in sums.items())
+    return newest_runs(ran, newest)
 
 
 def _entries(text: str | None, width: int) -> Iterator[list[int]]:
@@ -81,3 +85,17 @@ async def set_facts(link: RedisLink, signature: str, before: SignatureFacts, aft
     """Write what is set of a signature, if it is as `before`."""
     args = [signature, before.changed_by, f"{after.changed_by} {facts_text(after)}"]
     return bool(await link.run("set_facts", [link.keys.signature_states], args))
+
+
+async def read_filters(link: RedisLink) -> list[SavedFilter]:
+    """Return the saved filters by name."""
+    commands = link.batch()
+    commands.hgetall(link.keys.saved_filters)
+    (found,) = await link.send(commands)
+    return [saved_of(name, text.partition(" ")[2]) for name, text in sorted(found.items())]
+
+
+async def set_filter(link: RedisLink, name: str, before: int, after: SavedFilter | None) -> bool:
+    """Write a saved filter, or forget it, if it is as `before`."""
+    stored = "" if after is None else f"{after.changed_by} {saved_text(after)}"
+    return bool(await link.run("set_filter", [link.keys.saved_filters], [name, before, stored]))

@@ -234,7 +234,7 @@ def _buckets(found: Mapping[str, int], letter: str) -> dict[int, int]:
 SCANNED_MOST = 500_000
 """Dead jobs scanned at most."""
 _DEAD = Term("status", "=", Status.DEAD.value)
-_NEEDED = frozenset({"status", "type", "queue", "signature", "age", "died", "id"})
+_NEEDED = frozenset({"status", "type", "queue", "signature", "signatures", "age", "died", "id", "ids"})
 """Fields that sets and causes have without a read of the jobs."""
 
 
@@ -375,7 +375,9 @@ def _holds(signature: str, type_: str, where: Filter) -> bool:
     """Return whether a cause's fields match the filter."""
     job = job_of("", "", {"status": Status.DEAD.value, "type": type_, "signature": signature})
     return all(
-        holds(job, term, job.updated_at) for term in where.terms if term.field in {"type", "signature", "status"}
+        holds(job, term, job.updated_at)
+        for term in where.terms
+        if term.field in {"type", "signature", "signatures", "status"}
     )
 
 

@@ -55,10 +55,17 @@ contains_text(host_of(j.worker), {value})
 j.worker IS NOT NULL AND j.release = (SELECT r.number FROM releases r WHERE r.name = {value})
 -- [release ~]
 j.worker IS NOT NULL AND j.release IN (SELECT r.number FROM releases r WHERE contains_text(r.name, {value}))
--- [text ~]
+-- [word ~]
 contains_text(j.error, {value}) OR contains_text(p.payload, {value}) OR contains_text(j.type, {value})
 OR EXISTS (SELECT 1 FROM json_each(j.tags) t WHERE contains_text(t.value, {value}))
 OR substr(replace(j.id, '-', ''), 1, length({digits})) = {digits}
+-- [text ~]
+contains_text(j.error, {value}) OR contains_text(p.payload, {value})
+OR contains_text((SELECT a.traceback FROM job_attempts a WHERE a.job = j.number ORDER BY a.token DESC LIMIT 1), {value})
+-- [signatures =]
+j.signature IN (SELECT value FROM json_each({members}))
+-- [ids =]
+j.id IN (SELECT value FROM json_each({members}))
 -- [payload =]
 payload_matches(p.payload, {path}, {operator}, {value})
 -- [payload ~]

@@ -13,5 +13,24 @@ SELECT signature, release, n, first_at, last_at, last_started FROM signature_rel
  ORDER BY signature, release
 
 -- name: runs
--- What became of the jobs of each type by release.
-SELECT type, release, completed, dead, last_at FROM type_releases ORDER BY type, release
+-- What became of the jobs of some types on their newest releases, by number.
+SELECT r.type, r.release, r.completed, r.dead, r.last_at FROM json_each(:types) t JOIN type_releases r ON r.type = t.value
+ WHERE r.release IN (SELECT release FROM type_releases WHERE type = t.value ORDER BY release DESC LIMIT :newest)
+ ORDER BY r.type, r.release
+
+-- name: saved_filters
+-- The filters that operators have saved, removed ones among them.
+SELECT name, filter FROM saved_filters ORDER BY name
+
+-- name: filter_changed_by
+-- The operation that changed a saved filter last.
+SELECT changed_by FROM saved_filters WHERE name = ?
+
+-- name: save_filter
+-- Write a saved filter.
+INSERT INTO saved_filters (name, changed_by, filter) VALUES (?, ?, ?)
+    ON CONFLICT (name) DO UPDATE SET changed_by = excluded.changed_by, filter = excluded.filter
+
+-- name: forget_filter
+-- Forget a saved filter.
+DELETE FROM saved_filters WHERE name = ?

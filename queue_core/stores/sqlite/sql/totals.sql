@@ -34,8 +34,8 @@ INSERT INTO type_releases (type, release, completed, dead, last_at) VALUES (?, ?
 -- name: groups
 -- Groups of dead jobs by error, queue and type; without conditions on anything else it is read from the index alone.
 SELECT coalesce(j.signature, ''), j.queue_id, q.name, j.type, count(*), max(j.updated_at)
-  FROM jobs j INDEXED BY jobs_dead CROSS JOIN queues q ON q.number = j.queue_id{payloads}
- WHERE j.state IN ('dead', 'trashed') AND j.state = :state
+  FROM jobs j {dead_index} CROSS JOIN queues q ON q.number = j.queue_id{payloads}
+ WHERE {dead_state}
    AND {conditions}
  GROUP BY 1, 2, 4
 
@@ -49,8 +49,8 @@ SELECT minute, outcome, n
 -- name: deaths_of
 -- Deaths by error and queue in each minute from a time on, of jobs that match a filter.
 SELECT CAST(j.updated_at / 60 AS INTEGER), coalesce(j.signature, ''), j.queue_id, count(*)
-  FROM jobs j INDEXED BY jobs_dead CROSS JOIN queues q ON q.number = j.queue_id{payloads}
- WHERE j.state IN ('dead', 'trashed') AND j.state = :state AND j.updated_at >= :since
+  FROM jobs j {dead_index} CROSS JOIN queues q ON q.number = j.queue_id{payloads}
+ WHERE {dead_state} AND j.updated_at >= :since
    AND {conditions}
  GROUP BY 1, 2, 3
 
@@ -68,8 +68,8 @@ SELECT outcome, sum(n) FROM tallies
 -- name: sample
 -- The newest job of a group.
 SELECT j.id
-  FROM jobs j INDEXED BY jobs_dead CROSS JOIN queues q ON q.number = j.queue_id{payloads}
- WHERE j.state IN ('dead', 'trashed') AND j.state = :state AND j.signature IS nullif(:signature, '')
+  FROM jobs j {dead_index} CROSS JOIN queues q ON q.number = j.queue_id{payloads}
+ WHERE {dead_state} AND j.signature IS nullif(:signature, '')
    AND {conditions}
  ORDER BY {order}
  LIMIT 1

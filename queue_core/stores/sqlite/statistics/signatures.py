@@ -1,9 +1,10 @@
-"""What operators have set of signatures, and the deaths and runs by release that their states follow from."""
+"""What operators have set of signatures, the deaths and runs by release that states follow from, and saved filters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from queue_core.model.filters.saved import SavedFilter, saved_of, saved_text
 from queue_core.model.triage.signatures import (
     UNTOUCHED,
     SignatureDeaths,
@@ -34,9 +35,11 @@ async def read_deaths(file: SqliteFile, signatures: Sequence[str]) -> list[Signa
     return [SignatureDeaths(*row) for row in rows]
 
 
-async def read_runs(file: SqliteFile) -> list[TypeRuns]:
-    """Return what became of the jobs of each type by release."""
-    return [TypeRuns(*row) for row in await file.inspect(lambda transaction: transaction.rows("signatures/runs"))]
+async def read_runs(file: SqliteFile, types: Sequence[str], newest: int) -> list[TypeRuns]:
+    """Return what became of the jobs of some types on their newest releases."""
+    given = {"types": texts(types), "newest": newest}
+    rows = await file.inspect(lambda transaction: transaction.rows("signatures/runs", given))
+    return [TypeRuns(*row) for row in rows]
 
 
 def set_facts(transaction: Transaction, signature: str, before: SignatureFacts, after: SignatureFacts) -> bool:
@@ -46,4 +49,21 @@ def set_facts(transaction: Transaction, signature: str, before: SignatureFacts, 
     if found.changed_by != before.changed_by:
         return False
     transaction.run("signatures/write_facts", (signature, facts_text(after)))
+    return True
+
+
+def read_filters(transaction: Transaction) -> list[SavedFilter]:
+    """Return the saved filters by name."""
+    return [saved_of(name, text) for name, text in transaction.rows("signatures/saved_filters")]
+
+
+def set_filter(transaction: Transaction, name: str, before: int, after: SavedFilter | None) -> bool:
+    """Write a saved filter, or forget it, if it is as `before`."""
+    rows = transaction.rows("signatures/filter_changed_by", (name,))
+    if (rows[0][0] if rows else 0) != before:
+        return False
+    if after is None:
+        transaction.run("signatures/forget_filter", (name,))
+    else:
+        transaction.run("signatures/save_filter", (name, after.changed_by, saved_text(after)))
     return True

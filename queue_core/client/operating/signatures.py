@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from queue_core.client.operations import Guarded, Operations, this_author
 from queue_core.client.tasks import Duration
 from queue_core.errors import InvalidArgument, QueueCoreError, SignatureNotFound
 from queue_core.model.filters import Filter, Term
 from queue_core.model.operation import Author, OperationRequest
-from queue_core.model.report import SignatureInfo
+from queue_core.model.report import Release, SignatureInfo
 from queue_core.model.triage.rules import NO_BOOK, NO_TRIAGE, RuleBook, TriageSettings
 from queue_core.model.triage.signatures import (
     NEXT,
@@ -30,6 +30,7 @@ from queue_core.model.triage.signatures import (
     SignatureRule,
     SignatureState,
     SignatureVerb,
+    TypeRuns,
     changed,
     check_link,
     check_mended,
@@ -56,6 +57,8 @@ WINDOW = 900.0
 """Seconds for which a signature is new, or back, unless a caller has another window."""
 RUNBOOKS_SECONDS = 10.0
 """Between two reads of the runbooks that workers announce."""
+MOST_TYPES = 200
+"""Types whose runs are read at once."""
 TRIES = 10
 """Tries of a change that others overtake."""
 MOST_GROWTH = 1_000_000
@@ -64,15 +67,32 @@ VERBS = frozenset(get_args(SignatureVerb))
 """The verbs on signatures, which `undo` takes back."""
 
 
-async def states_of(
-    inspector: Inspector, groups: Sequence[SignatureInfo], window: float = WINDOW, book: RuleBook = NO_BOOK
-) -> dict[str, SignatureState]:
-    """Return the states of groups of dead jobs, by signature; new and regressed ones are so for `window` seconds."""
-    if not groups:
-        return {}
+class StatesRead(NamedTuple):
+    """The states of some groups of dead jobs, by signature, and what they were made from."""
+
+    states: Mapping[str, SignatureState]
+    # in their order, the oldest first
+    releases: tuple[Release, ...]
+    runs: tuple[TypeRuns, ...]
+
+
+async def read_states(
+    inspector: Inspector,
+    groups: Sequence[SignatureInfo],
+    window: float = WINDOW,
+    book: RuleBook = NO_BOOK,
+) -> StatesRead:
+    """Return the states of groups of dead jobs, as `states_of` does, and what they were made from.
+
+    Of the types of the groups, then of all that are announced, the runs of the first `MOST_TYPES` are read.
+    """
     names = [group.signature for group in groups]
+    types = list(dict.fromkeys([*(name for group in groups for name, _ in group.types), *book.types]))[:MOST_TYPES]
     (now, facts), deaths, runs, found = await asyncio.gather(
-        inspector.signature_facts(names), inspector.signature_deaths(names), inspector.type_runs(), inspector.releases()
+        inspector.signature_facts(names),
+        inspector.signature_deaths(names),
+        inspector.type_runs(types),
+        inspector.releases(),
     )
     order = ReleaseOrder({one.number: (one.name, one.place, one.first_seen.timestamp()) for one in found})
     died: dict[str, list[SignatureDeaths]] = {}
@@ -82,7 +102,15 @@ async def states_of(
         name: judge(_seen(group), facts.get(name, UNTOUCHED), died.get(name, ()), runs, order, now, window)
         for name, group in zip(names, groups, strict=True)
     }
-    return {name: replace(judged[name], rule=book.of(group)) for name, group in zip(names, groups, strict=True)}
+    states = {name: replace(judged[name], rule=book.of(group)) for name, group in zip(names, groups, strict=True)}
+    return StatesRead(states, tuple(found), tuple(runs))
+
+
+async def states_of(
+    inspector: Inspector, groups: Sequence[SignatureInfo], window: float = WINDOW, book: RuleBook = NO_BOOK
+) -> Mapping[str, SignatureState]:
+    """Return the states of groups of dead jobs, by signature; new and regressed ones are so for `window` seconds."""
+    return (await read_states(inspector, groups, window, book)).states if groups else {}
 
 
 class Signatures(Guarded):
@@ -103,7 +131,7 @@ class Signatures(Guarded):
 
     # -- reads
 
-    async def states(self, groups: Sequence[SignatureInfo], window: float = WINDOW) -> dict[str, SignatureState]:
+    async def states(self, groups: Sequence[SignatureInfo], window: float = WINDOW) -> Mapping[str, SignatureState]:
         """Return the states of groups of dead jobs, by signature; new and regressed ones are so for the window."""
         return await states_of(self._inspector, groups, window, await self.rules())
 
@@ -113,7 +141,7 @@ class Signatures(Guarded):
         if self._book is None or now - self._book[0] >= RUNBOOKS_SECONDS:
             types = await self._inspector.types()
             runbooks = {name: runbook for name, info in types.items() if (runbook := runbook_in(info.schema))}
-            self._book = (now, RuleBook(self._rules, runbooks))
+            self._book = (now, RuleBook(self._rules, runbooks, tuple(types)))
         return self._book[1]
 
     async def rule(self, group: SignatureInfo) -> SignatureRule:
@@ -174,7 +202,8 @@ class Signatures(Guarded):
         Return the number of the operation. Its jobs stay counted and can be retried.
 
         Raises:
-            InvalidArgument: no such time, more than a hundred years, or a growth of 1 and less or over a million.
+            InvalidArgument: no such time, one that has passed, more than a hundred years; a growth of 1 and less, or
+                over a million.
             SignatureNotFound: no dead job has this signature.
         """
         if off:
@@ -182,7 +211,7 @@ class Signatures(Guarded):
         if [for_, until, until_growth].count(None) != 2:
             raise InvalidArgument("a mute is for a time, until a time, or until a growth: give one of them")
         if until_growth is not None and not 1 < until_growth <= MOST_GROWTH:
-            text = f"a mute ends when there are 1 to {MOST_GROWTH:,} times as many dead jobs"
+            text = f"a mute ends when there are more than 1 and at most {MOST_GROWTH:,} times as many dead jobs"
             raise InvalidArgument(f"{text}, not {until_growth:g}")
         seconds = None if for_ is None else check_seconds(for_, "the time of a mute")
         if seconds is not None and seconds > FARTHEST:
@@ -190,6 +219,8 @@ class Signatures(Guarded):
 
         def muted(group: SignatureInfo, now: float) -> Mapping[str, Any]:
             ends = until.timestamp() if until is not None else None if seconds is None else now + seconds
+            if until is not None and until.timestamp() <= now:
+                raise InvalidArgument(f"a mute until {until:%Y-%m-%d %H:%M}: that time has passed")
             return {"state": "muted", "until": ends, "factor": until_growth, "at_count": group.count, "release": ""}
 
         growth = None if until_growth is None else f"until there are {until_growth:g} times as many"
@@ -223,13 +254,18 @@ class Signatures(Guarded):
         why: str = "",
         author: Author | None = None,
     ) -> int:
-        """Give a signature to its author, or to another owner; or let it have none. Return the operation's number.
+        """Give a signature to its author ("me", too), or to another owner; or let it have none.
+
+        Return the number of the operation.
 
         Raises:
             InvalidArgument: no name.
             SignatureNotFound: no dead job has this signature.
         """
-        name = "" if off else check_owner((author or this_author()).user if owner is None else owner)
+        mine = owner is None or (isinstance(owner, str) and owner.strip().casefold() == "me")
+        name = "" if off else check_owner((author or this_author()).user if mine else owner)
+        if name.casefold() == "none":
+            raise InvalidArgument("'none' in filters means no owner; it cannot be the name of one")
         if not off and not name:
             raise InvalidArgument("an owner has a name")
         return await self._set(signature, "own", name or "off", why, author, lambda group, now: {"owner": name})

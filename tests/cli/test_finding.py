@@ -1,0 +1,93 @@
+"""Filters by owner, state and text on the command line, and saved filters."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_core.client.finding import search as search_module
+from tests.cli.conftest import Shop
+from tests.conformance.making import failure
+from tests.conformance.world import World
+
+ONE, TWO = "aaaaaaaaaaaa", "bbbbbbbbbbbb"
+
+
+async def scene(world: World) -> None:
+    for signature in (ONE, TWO, ONE, ONE):
+        claim = await world.claim_job(await world.insert(payload=f'{{"to": "mail-{signature[0]}"}}'))
+        await world.settle(claim, "dead", failure=failure(signature=signature))
+
+
+def test_by_owner_and_state(shop: Shop) -> None:
+    shop.play(scene)
+    assert shop("dlq", "own", ONE, "--to", "me").code == 0
+    for text, signature in (("owner:me", ONE), ("owner:none state:new", TWO), ("!owner:me", TWO), ("state:known", ONE)):
+        (group,) = shop("dlq", "groups", "--filter", text, "--json").body["groups"]
+        assert group["signature"] == signature, text
+    done = shop("dlq", "delete", "--filter", "owner:me", "--yes", "--json").body
+    assert (done["matched"], done["processed"]) == (3, 3)
+    assert "none" in shop("dlq", "own", TWO, "--to", "none").err
+
+
+def test_a_search_says_how_far_it_went(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.play(scene)
+    answer = shop("dlq", "list", "--filter", "text:MAIL-a", "--json")
+    assert len(answer.body["jobs"]) == 3
+    assert answer.body["searched"] == {"jobs": 4, "of": 4, "found": 3, "whole": True}
+    assert answer.err == "searched all 4 dead jobs, 3 found\n"
+    monkeypatch.setattr(search_module, "PAGE_LEAST", 1)
+    monkeypatch.setattr(search_module, "PAGE_MOST", 1)
+    monkeypatch.setattr(search_module, "SEARCH_SECONDS", 0.0)
+    monkeypatch.setattr("jobconsole.cli.selection._SLICE", 1e-9)
+    answer = shop("dlq", "groups", "--filter", "text:mail", "--json")
+    assert [group["count"] for group in answer.body["groups"]] == [1]
+    assert answer.err == "searched 1 of 4 dead jobs, 1 found; --search-all goes on to the end\n"
+    done = shop("dlq", "delete", "--filter", "text:mail", "--yes", "--json")
+    assert (done.body["matched"], done.body["searched"]["whole"]) == (1, False)
+    assert (
+        "would delete 1 job (found in 1 of 3 dead jobs)"
+        in shop("dlq", "delete", "--filter", "text:mail", "--dry-run").out
+    )
+    done = shop("dlq", "delete", "--filter", "text:mail", "--yes", "--search-all")
+    assert done.out == "deleted 3 jobs\n"
+    assert "searched all 3 dead jobs, 3 found" in done.err
+
+
+def test_what_cannot_be_looked_for(shop: Shop) -> None:
+    shop.play(scene)
+    for text, words in (
+        ("!text:x", "cannot be searched for"),
+        ("state:odd", "neither a state"),
+        ("text:" + "x" * 201, "200"),
+    ):
+        answer = shop("dlq", "list", "--filter", text)
+        assert answer.code == 2, text
+        assert words in answer.err
+
+
+def test_saved_filters(shop: Shop) -> None:
+    shop.play(scene)
+    assert shop("filter", "list", "--json").body["filters"] == []
+    saved = shop("filter", "save", "mine", "owner:me state:new", "--why", "incident", "--json").body
+    assert (saved["operation"], saved["name"], saved["filter"]) == (1, "mine", "owner:me state:new")
+    assert shop("filter", "save", "mine", "owner:me").out == "#2 saved mine: owner:me\n"
+    (listed,) = shop("filter", "list", "--json").body["filters"]
+    assert (listed["name"], listed["filter"]) == ("mine", "owner:me")
+    assert "owner:me" in shop("filter", "list").out
+    assert "would remove mine" in shop("filter", "remove", "mine", "--dry-run").out
+    assert shop("filter", "remove", "mine").out == "#3 removed mine: owner:me\n"
+    assert shop("filter", "remove", "mine").code == 4
+    assert shop("op", "undo", "3").out.startswith("#4 undoes #3, remove filter mine")
+    assert [one["filter"] for one in shop("filter", "list", "--json").body["filters"]] == ["owner:me"]
+    assert [one["verb"] for one in shop("op", "list", "--json").body["operations"]] == [
+        "save",
+        "remove",
+        "save",
+        "save",
+    ]
+    for name, text in (("a b", "queue:x"), ("a\x1b", "queue:x"), ("a", "nofield:x"), ("a", " ")):
+        answer = shop("filter", "save", name, text)
+        assert answer.code == 2, (name, text)
+        assert "\x1b" not in answer.err
+    assert shop("--read-only", "filter", "save", "a", "queue:x").code == 5
+    assert shop("--read-only", "filter", "list").code == 0

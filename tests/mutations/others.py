@@ -1,0 +1,156 @@
+"""Mutants of SQLite, of memory, and of what is the same on every store."""
+
+from __future__ import annotations
+
+from tests.mutations.mutant import STORES, Mutant, Patch
+
+
+def conformance(mode: str, name: str, file: str, tests: str, *patches: Patch, block: str = "") -> Mutant:
+    """Return a mutant of a store that the conformance suite has to see."""
+    paths = tuple(f"conformance/test_{test}.py" for test in tests.split())
+    return Mutant(f"{mode}-{name}", f"{STORES}/{mode}/{file}", patches, paths, mode, block)
+
+
+def of_worker(name: str, file: str, tests: tuple[str, ...], *patches: Patch, keyword: str = "") -> Mutant:
+    """Return a mutant of what is above the stores."""
+    return Mutant(name, f"queue_core/{file}", patches, tests, keyword)
+
+
+SQLITE = (
+    conformance("sqlite", "fence", "settle.py", "stale", (" or job.token != outcome.token:", ":")),
+    conformance(
+        "sqlite",
+        "repeated-outcomes",
+        "settle.py",
+        "stale concurrency",
+        ("        if last_outcome != outcome.kind:\n", "        if True:\n"),
+    ),
+    conformance(
+        "sqlite",
+        "cancel-request-is-forgotten",
+        "settle.py",
+        "cancel settle",
+        ("instead = bool(job.cancel) and", "instead = False and"),
+    ),
+    conformance(
+        "sqlite",
+        "blame-before-the-start",
+        "settle.py",
+        "begin",
+        ("self._take_back(job) if job.started else self._release_unstarted(job)", "self._take_back(job)"),
+    ),
+    conformance(
+        "sqlite",
+        "bound-of-losses",
+        "settle.py",
+        "reclaim",
+        ("        if losses >= self._bound:", "        if losses > self._bound:"),
+    ),
+    conformance(
+        "sqlite",
+        "reclaim-of-living-leases",
+        "sql/settle.sql",
+        "reclaim",
+        ("AND j.expires_at < ?", "AND ? > 0"),
+        block="expired",
+    ),
+    conformance(
+        "sqlite",
+        "last-jobs-first",
+        "sql/claim.sql",
+        "claim order",
+        (" ORDER BY j.rank\n", " ORDER BY j.rank DESC\n"),
+        block="by_rank",
+    ),
+    Mutant(
+        "sqlite-tokens-of-lost-claims",
+        f"{STORES}/sqlite/sql/claim.sql",
+        (("SET token = token_ceiling, token_ceiling", "SET token_ceiling"),),
+        ("sqlite/test_tokens.py",),
+        block="reserve_tokens",
+    ),
+    Mutant(
+        "sqlite-clock",
+        f"{STORES}/sqlite/claim.py",
+        (("        if abs(jump) > TOLERANCE:\n", "        if False:\n"),),
+        ("sqlite/test_clock.py",),
+    ),
+)
+MEMORY = (
+    conformance(
+        "memory",
+        "fence",
+        "settle.py",
+        "stale",
+        ("if row.lease is None or row.lease.token != outcome.token:", "if row.lease is None:"),
+    ),
+    conformance(
+        "memory",
+        "bound-of-losses",
+        "settle.py",
+        "reclaim",
+        ("    if row.losses >= bound:", "    if row.losses > bound:"),
+    ),
+    conformance(
+        "memory",
+        "dead-jobs-expire-at-once",
+        "upkeep.py",
+        "retention",
+        ("return now - row.finished_at > _or_never(keep)", "return True"),
+    ),
+)
+ABOVE = (
+    of_worker(
+        "worker-lost-settle",
+        "worker/settler.py",
+        ("worker/test_settler.py",),
+        (
+            "            self._put_back(batch)\n            await self._wait_for_store(error)",
+            "            await self._wait_for_store(error)",
+        ),
+    ),
+    of_worker(
+        "worker-outlives-its-lease",
+        "worker/heartbeat.py",
+        ("worker/test_heartbeat.py",),
+        ("MARGIN = 0.2", "MARGIN = -9.0"),
+    ),
+    of_worker(
+        "worker-keeps-strays",
+        "worker/settler.py",
+        ("conformance/test_jobs_lost_answers.py",),
+        ("if held is None or held.claim.token != stray.token:", "if False:"),
+        keyword="memory",
+    ),
+    of_worker(
+        "suspects-run-beside-others",
+        "model/outcome.py",
+        ("faults/test_jobs_that_kill.py",),
+        ("SUSPECT_LOSSES = 2", "SUSPECT_LOSSES = 99"),
+    ),
+    of_worker(
+        "retries-one-too-many",
+        "model/outcome.py",
+        ("conformance/test_jobs_retries.py",),
+        ("claim.retry_count >= policy.limit(", "claim.retry_count > policy.limit("),
+        keyword="memory",
+    ),
+    of_worker(
+        "lost-jobs-live-for-ever",
+        "model/outcome.py",
+        ("worker/test_blame.py", "worker/test_processes.py", "worker/test_alone.py", "worker/test_recovery.py"),
+        ("if claim.losses + 1 >= bound:", "if False:"),
+    ),
+    of_worker(
+        "re-offer",
+        "delivery/audit.py",
+        ("redis/test_traps_audit.py",),
+        ("        await self._dispatcher.offer(missing)\n        return missing", "        return missing"),
+    ),
+    of_worker(
+        "rebuild",
+        "delivery/audit.py",
+        ("redis/test_traps_audit.py",),
+        ("            await self._dispatcher.offer(page)\n", ""),
+    ),
+)

@@ -1,0 +1,129 @@
+"""Mutants of the store on Redis."""
+
+from __future__ import annotations
+
+from tests.mutations.mutant import STORES, Mutant, Patch, on
+
+LUA = f"{STORES}/redis/lua"
+
+
+def lua(name: str, module: str, block: str, tests: str, *patches: Patch) -> Mutant:
+    """Return a mutant that the conformance suite has to see."""
+    paths = tuple(f"conformance/test_{test}.py" for test in tests.split())
+    return Mutant(f"redis-{name}", f"{LUA}/{module}.lua", patches, paths, on("redis"), block)
+
+
+def alone(name: str, module: str, block: str, tests: tuple[str, ...], *patches: Patch) -> Mutant:
+    """Return a mutant that tests of this store have to see."""
+    return Mutant(f"redis-{name}", f"{LUA}/{module}.lua", patches, tests, "", block)
+
+
+REDIS = (
+    lua("fence", "settle", "fence", "stale", ("status == 'running' and held == token", "status == 'running'")),
+    alone("repeated-outcomes", "settle", "fence", ("redis/store/test_traps.py",), ("and 2 or 0", "and 0 or 0")),
+    lua("fence-of-heartbeats", "claim", "extend", "stale extend", (" and token == ARGV[a + 2] and", " and")),
+    alone(
+        "reclaim-of-later-claims",
+        "settle",
+        "reclaim",
+        ("redis/store/test_swept.py",),
+        ("elseif job[2] == token and number(job[3]) < now and", "elseif"),
+    ),
+    alone(
+        "reclaim-of-living-leases",
+        "settle",
+        "reclaim",
+        ("redis/store/test_swept.py",),
+        ("and number(job[3]) < now and", "and"),
+    ),
+    lua("blame-before-the-start", "settle", "reclaim", "begin", ("job[11] and 0 or 1", "1")),
+    lua(
+        "bound-of-losses", "settle", "reclaim", "reclaim", ("losses >= tonumber(ARGV[3])", "losses > tonumber(ARGV[3])")
+    ),
+    lua(
+        "cancel-request-is-forgotten",
+        "settle",
+        "requeue",
+        "cancel settle",
+        ("    if job[4] then\n", "    if false then\n"),
+    ),
+    alone(
+        "epoch", "claim", "claim", ("redis/store/test_traps.py",), ("digits(last) .. epoch", "digits(last) .. '000'")
+    ),
+    alone(
+        "tokens-by-the-clock-alone",
+        "claim",
+        "claim",
+        ("redis/store/test_traps.py",),
+        ("math.max(now, number(redis.call('GET', KEYS[6])) + 1) - 1", "now - 1"),
+        ("math.max(last, number(string.sub(job[14] or '0', 1, 16))) + 1", "last + 1"),
+    ),
+    lua(
+        "paused-queues-give",
+        "claim",
+        "claim",
+        "pause claim",
+        ("if redis.call('EXISTS', KEYS[1]) == 1 then", "if false then"),
+    ),
+    lua("nominated-in-their-order", "claim", "claim", "claim", ("if not sorted then", "if false then")),
+    lua("types-of-others", "claim", "claim", "claim", ("not seen[id] and (every or wanted[job[2]])", "not seen[id]")),
+    lua(
+        "gate-of-ordering-keys",
+        "claim",
+        "claim",
+        "ordering",
+        ("and not (job[11] and redis.call('ZSCORE', KEYS[9], id)) then", "then"),
+    ),
+    alone(
+        "claims-are-given-once",
+        "claim",
+        "claim",
+        ("redis/store/test_traps.py",),
+        ("job[15] == name then", "false then"),
+    ),
+    lua(
+        "concurrency-has-no-end",
+        "capacity",
+        "allowance",
+        "gated",
+        ("concurrency - redis.call('ZCARD', running)", "concurrency"),
+    ),
+    lua("rates-have-no-end", "capacity", "allowance", "gated", ("math.min(most, math.floor(tokens + 1e-9))", "most")),
+    lua(
+        "keys-let-all-through",
+        "capacity",
+        "ordering",
+        "ordering",
+        ("return most - redis.call('ZLEXCOUNT', admitted,", "return 1000 - redis.call('ZLEXCOUNT', admitted,"),
+    ),
+    lua(
+        "unique-keys-have-no-holder",
+        "capacity",
+        "unique",
+        "unique",
+        ("return id and redis.call('ZSCORE', unfinished, id) and id", "return nil"),
+    ),
+    lua(
+        "queues-have-no-limit",
+        "capacity",
+        "check_capacity",
+        "limits",
+        ("waiting[limit] + coming[limit] > most", "false"),
+    ),
+    alone(
+        "promoted-early",
+        "settle",
+        "promote",
+        ("redis/store/test_swept.py",),
+        ("elseif number(run_at) <= now then", "else"),
+    ),
+    lua("leaders-are-put-aside", "upkeep", "lead", "leadership", ("number(til) >= now", "number(til) < 0")),
+    lua("ranks-without-priority", "insert", "rank", "insert order", ("(127 - priority) * 35184372088832 + seq", "seq")),
+    lua(
+        "closed-queues-take",
+        "insert",
+        "refusal",
+        "closed",
+        ("    if redis.call('EXISTS', KEYS[place]) == 1 then", "    if false then"),
+    ),
+)

@@ -1,0 +1,65 @@
+"""What a sweep has seen may change before its script runs: then that job is left as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from queue_core.stores.redis import settle
+from tests.conformance.making import LEASE, held
+from tests.conformance.world import World
+
+Sweep = Callable[[], Awaitable[Any]]
+"""What another leader does, who has seen the same."""
+Meanwhile = Callable[[Callable[[Sweep], Awaitable[Any]]], None]
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    """Lets something happen once, between the look of the next sweep and its script."""
+    run = settle._run
+
+    def prepare(happen: Callable[[Sweep], Awaitable[Any]]) -> None:
+        async def later(*given: Any) -> Any:
+            monkeypatch.setattr(settle, "_run", run)
+            await happen(lambda: run(*given))
+            return await run(*given)
+
+        monkeypatch.setattr(settle, "_run", later)
+
+    return prepare
+
+
+async def test_a_lease_that_is_renewed_meanwhile_is_kept(world: World, meanwhile: Meanwhile) -> None:
+    claim = await world.running()
+    await world.advance(LEASE + 1)
+    meanwhile(lambda _: world.beat(held(claim)))
+    assert await world.store.reclaim(10) == []
+    assert (await world.settle(claim, "completed")).accepted
+
+
+async def test_a_job_that_is_claimed_again_meanwhile_keeps_its_lease(world: World, meanwhile: Meanwhile) -> None:
+    first = await world.running()
+    await world.advance(LEASE + 1)
+
+    async def again(other: Sweep) -> None:
+        await other()
+        await world.claim_job(first.id)
+
+    meanwhile(again)
+    assert await world.store.reclaim(10) == []
+    assert await world.status(first.id) == "running"
+
+
+async def test_a_job_that_is_put_off_meanwhile_waits(world: World, meanwhile: Meanwhile) -> None:
+    first = await world.ended("retrying", {"delay": 0.0})
+
+    async def again(other: Sweep) -> None:
+        await other()
+        await world.settle(await world.claim_job(first.id), "retrying", delay=1000.0)
+
+    meanwhile(again)
+    assert await world.store.promote(10) == []
+    assert await world.status(first.id) == "retrying"

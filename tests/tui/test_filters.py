@@ -1,0 +1,128 @@
+"""Filters by owner and text on the screen, searches that go on, and filters saved by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from queue_core import JobQueue
+from queue_core.client.finding import search
+from tests.conformance.making import failure
+from tests.conformance.world import World
+from tests.tui.conftest import Sit
+from tests.tui.seat import NARROW, WIDE, Seat
+
+Buried = dict[str, list[str]]
+
+
+async def write(seat: Seat, text: str) -> None:
+    """Write a filter, and confirm it."""
+    await seat.press("slash", *({" ": "space", ":": "colon", "_": "underscore"}.get(one, one) for one in text))
+    await seat.press("enter")
+
+
+async def test_a_text_is_searched_with_enter(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
+    async with sit(NARROW) as seat:
+        await seat.ready()
+        await seat.until("3 signatures")
+        await seat.press("slash", *"text", "colon", *"timed")
+        await seat.until("Enter searches")
+        assert "searched" not in seat.text()
+        await seat.press("enter")
+        await seat.until("searched all 10 dead jobs, ")
+        await seat.until("1 signature ")
+        assert "/text:timed  as of " in seat.text()
+
+
+async def test_a_search_goes_on_with_enter_and_a_verb_means_what_was_found(
+    sit: Sit, jobs: JobQueue, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "PAGE_LEAST", 2)
+    monkeypatch.setattr(search, "PAGE_MOST", 2)
+    monkeypatch.setattr("jobconsole.tui.base.refresher.SEARCH_STEP", 1e-9)
+    monkeypatch.setattr("jobconsole.tui.screens.filter_actions.SEARCH_SECONDS", 0.0)
+    async with sit(WIDE) as seat:
+        await seat.ready()
+        await seat.until("10 jobs")
+        await write(seat, "text:e")
+        await seat.until("searched 2 of 10 dead jobs, 2 found; / Enter goes on")
+        await seat.until(" 2 jobs")
+        await seat.press("asterisk", "R")
+        await seat.until("found in the 2 of 10 that were searched")
+        await seat.press("escape", "slash", "enter")
+        await seat.until("searched 4 of 10 dead jobs, 4 found")
+        await seat.until("/text:e  in 4 of 10")
+
+
+async def test_later_deaths_are_found_by_searching_again(
+    sit: Sit, jobs: JobQueue, buried: Buried, world: World
+) -> None:
+    async with sit(NARROW) as seat:
+        await seat.ready()
+        await write(seat, "text:timed")
+        await seat.until("searched all 10 dead jobs, ")
+        await world.ended("dead", {"failure": failure("timed out", signature="9f31c2aaaaaa")})
+        await seat.press("slash", "enter")
+        await seat.until("searched all 11 dead jobs, ")
+        await world.ended("dead", {"failure": failure("timed out", signature="9f31c2aaaaaa")})
+        await seat.press("r")
+        await seat.until("searched all 12 dead jobs, ")
+
+
+async def test_saved_filters(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
+    async with sit(NARROW) as seat:
+        await seat.ready()
+        await seat.until("3 signatures")
+        await seat.press("b")
+        await seat.until("none is saved yet")
+        await seat.press(*"x", "enter")
+        await seat.until("no filter holds that could be saved")
+        await seat.press("escape")
+        await write(seat, "type:send_email")
+        await seat.until("1 signature ")
+        await seat.press("b", *"mail")
+        await seat.until("Enter saves the present filter as mail")
+        await seat.press("enter")
+        await seat.until("saved as mail, u undoes it")
+        assert [(one.name, one.text) for one in await jobs.filters.list()] == [("mail", "type:send_email")]
+        await jobs.filters.save("a", "queue:nowhere")
+        await seat.press("slash", "escape")
+        await seat.until("3 signatures")
+        await seat.press("b")
+        await seat.until("queue:nowhere")
+        await seat.press("down", "enter")
+        await seat.until("/type:send_email")
+        await seat.until("1 signature ")
+        await seat.press("u")
+        await seat.until("undone: the saving of filter mail")
+        assert [one.name for one in await jobs.filters.list()] == ["a"]
+
+
+async def test_the_fields_that_distinguish_most_are_columns_where_there_is_room(
+    sit: Sit, jobs: JobQueue, world: World
+) -> None:
+    for number in range(12):
+        await world.ended("completed", {}, payload=f'{{"region": "us", "n": {number}}}', type="send_email")
+    failing = {"failure": failure(signature="a" * 12)}
+    for number in range(12):
+        payload = f'{{"region": "eu\\u001b[31m", "n": {number}}}'
+        await world.ended("dead", failing, payload=payload, type="send_email")
+    async with sit(WIDE) as seat:
+        await seat.ready()
+        await seat.until("region")
+        columns = [column.title for column in seat.table("jobs").columns]
+        assert columns.index("region") == columns.index("ERROR") - 1
+        await seat.until(lambda: seat.table("jobs").selection.rows[0].fields == ("eu\u241b[31m",))
+        assert "eu\u241b[31m" in seat.text()
+    async with sit(NARROW) as seat:
+        await seat.ready()
+        assert "region" not in [column.title for column in seat.table("jobs").columns]
+
+
+async def test_too_many_signatures_have_a_sentence(
+    sit: Sit, jobs: JobQueue, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("queue_core.client.finding.inspector.MOST_SIGNATURES", 2)
+    async with sit(NARROW) as seat:
+        await seat.ready()
+        await write(seat, "owner:me")
+        await seat.until("more than 2 error signatures have dead jobs")
