@@ -19,7 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobconsole.core.connection import Connection
+from jobconsole.core.connection import Connection, ContextInfo
+from jobconsole.core.contexts import Places
 from jobconsole.demo.options import DemoOptions
 from jobconsole.demo.orders import BROKEN
 from jobconsole.demo.releases import take_known
@@ -62,8 +63,11 @@ SHOTS = (
     Shot("filter", ("slash", *"err:~error age:<1h"), ("age:<1h",)),
     Shot("live", ("2", "tab"), ("Queues", BAR)),
     Shot("full", ("f", "left_square_bracket"), ("[Traceback]",)),
-    Shot("timeline", ("enter", "enter", "left_square_bracket", "left_square_bracket"), ("attempt",)),
-    Shot("diff", ("enter", "enter", "left_square_bracket"), ("message",)),
+    Shot("timeline", ("g", "enter", "enter", *["left_square_bracket"] * 3), ("[Timeline]", "enqueued")),
+    Shot("diff", ("g", "enter", "enter", *["left_square_bracket"] * 2), ("[Diff]", "message")),
+    Shot("stack", ("2", "tab", "L"), ("[Stack]", "in ")),
+    Shot("state", ("g", "Z"), ("[4h]", "Silent")),
+    Shot("contexts", ("0",), ("Contexts  3", "✓", "lost")),
     Shot("export", ("e",), ("Export jobs",)),
     Shot("types", ("2", "right_square_bracket"), ("Types", "P95")),
     Shot("schedules", ("5", "j"), ("Schedules", "by name")),
@@ -137,7 +141,7 @@ async def take(stage: Stage, shot: Shot, size: tuple[int, int], before: Callable
     """Open a console of this size, press the keys, write the picture."""
     hints = [Hint.parse(hint) for hint in stage.hints]
     connection = Connection(lambda: JobQueue.from_settings(stage.settings))
-    app = ConsoleApp(connection, context="demo", hints=hints)
+    app = ConsoleApp(connection, context="demo", hints=hints, places=contexts(stage))
     async with app.run_test(size=size) as pilot:
         await until(lambda: app.model.snapshot is not None, shot)
         await asyncio.sleep(SETTLE_SECONDS)
@@ -151,6 +155,17 @@ async def take(stage: Stage, shot: Shot, size: tuple[int, int], before: Callable
         target = HERE / f"{shot.name}-{size[0]}x{size[1]}.svg"
         target.write_text(cleaned(app.export_screenshot(title="jobconsole")), encoding="utf-8")
         sys.stdout.write(f"{target.name}\n")
+
+
+def contexts(stage: Stage) -> Places:
+    """Return the demo as a context beside an empty one, and one whose server is away."""
+    openers = {
+        "demo": lambda: JobQueue.from_settings(stage.settings),
+        "staging": lambda: JobQueue(memory=True),
+        "standby": lambda: JobQueue(redis="redis://127.0.0.1:1/0"),
+    }
+    found = {name: (ContextInfo(name, name), opener) for name, opener in openers.items()}
+    return Places(lambda: found, len(found))
 
 
 async def until(condition: Callable[[], bool], shot: Shot) -> None:
