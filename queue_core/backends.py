@@ -345,7 +345,13 @@ class Housed:
         try:
             async with opening:
                 if not self._open:
-                    await self._backend.open()
+                    try:
+                        await self._backend.open()
+                    except BaseException:
+                        # Nobody closes what did not open: a service that tries again would take all of a server's
+                        # connections.
+                        await self._backend.close()
+                        raise
                     self._open = True
         finally:
             self._leave(opening)

@@ -96,8 +96,6 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
         grace=options.grace,
         target=target,
     )
-    if options.note is not None:
-        write_note(options.note, worker.id, jobs.settings)
     if options.vitals is not None:
         os.set_inheritable(options.vitals, False)
     if options.max_jobs is not None:
@@ -106,6 +104,10 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
     watching = asyncio.create_task(guard.run())
     code = 0
     try:
+        await jobs.open()
+        if options.note is not None:
+            # Not before: where the store cannot be used it has no jobs, which the service would take back.
+            write_note(options.note, worker.id, jobs.settings)
         await worker.run()
     except LifespanFailed as error:
         if not worker.stopping:

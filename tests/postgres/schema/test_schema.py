@@ -23,6 +23,7 @@ from queue_core.stores.sql.migrations import FIRST
 from tests.conformance.modes import nowhere
 from tests.conformance.working import PATIENCE, until, working
 from tests.servers import random_name
+from tests.waiting import eventually
 
 APPLIED = list(range(FIRST, KNOWN + 1))
 UTILITY = ("BEGIN", "SET ", "COMMIT", "ROLLBACK", "LISTEN", "DISCARD", "CREATE", "DROP", "ALTER", "DO ")
@@ -240,6 +241,17 @@ async def test_a_schema_that_is_not_there_is_missing(postgres_url: str) -> None:
     await jobs.close()
     with psycopg.connect(postgres_url) as connection, pytest.raises(SchemaMissing):
         check(connection, "nowhere")
+
+
+async def test_a_refused_open_keeps_no_connection(empty_postgres_url: str, redis_url: str) -> None:
+    """A service whose database has no schema yet tries again and again: it took all connections of the server."""
+    refused = [JobQueue(postgres=empty_postgres_url, redis=redis_url) for _ in range(3)]
+    for jobs in refused:
+        with pytest.raises(SchemaMissing):
+            await jobs.open()
+    count = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+    with psycopg.connect(empty_postgres_url, autocommit=True) as connection:
+        assert await eventually(lambda: connection.execute(count).fetchone() == (0,), seconds=10.0)
 
 
 @pytest.mark.parametrize("name", ["", "Jobs", "1st", "a-b", 'a"b', "a.b", "x" * 64, "public", "pg_jobs", "ä"])
