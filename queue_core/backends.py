@@ -348,9 +348,7 @@ class Housed:
                     try:
                         await self._backend.open()
                     except BaseException:
-                        # Nobody closes what did not open: a service that tries again would take all of a server's
-                        # connections.
-                        await self._backend.close()
+                        await self._backend.close()  # nobody closes what did not open
                         raise
                     self._open = True
         finally:
