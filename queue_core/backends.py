@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
-from weakref import ReferenceType, WeakSet, ref
+from typing import TYPE_CHECKING
+from weakref import ReferenceType, ref
 
 from queue_core.delivery.pairing import Pairing
 from queue_core.errors import ConfigurationError, QueueCoreError
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.backend import Backend
-from queue_core.runtime import Circuit
+from queue_core.runtime import Circuit, leave, watch_forks
 
 if TYPE_CHECKING:
     from queue_core.stores.memory.store import MemoryStore
@@ -210,37 +209,6 @@ def memory_backend(store: MemoryStore) -> Backend:
     )
 
 
-class Forked(Protocol):
-    """What has to know that it finds itself in the child of a fork."""
-
-    def after_fork(self) -> None:
-        """Forget what belongs to the parent."""
-        ...
-
-
-_objects: WeakSet[Forked] = WeakSet()
-_left: list[object] = []
-"""The parent's objects, kept alive in the child: destroying them there could end the parent's sessions and waits."""
-
-
-def watch_forks(one: Forked) -> None:
-    """Register an object to be notified in the child of a fork."""
-    _objects.add(one)
-
-
-def leave(*of_the_parent: object) -> None:
-    """Keep what belongs to the parent, and touch it never again."""
-    _left.append(of_the_parent)
-
-
-def _after_fork() -> None:
-    for one in list(_objects):
-        one.after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
 class Home:
     """The event loop that an object was opened in, is being opened in, or is going to be."""
 
@@ -348,7 +316,9 @@ class Housed:
                     try:
                         await self._backend.open()
                     except BaseException:
-                        await self._backend.close()  # nobody closes what did not open
+                        # What does not open is closed by no caller: a service that tries again would take all of a
+                        # server's connections.
+                        await self._backend.close()
                         raise
                     self._open = True
         finally:

@@ -1,13 +1,15 @@
-"""What every part runs on: the clock, batches of calls, and the circuit breaker."""
+"""What every part runs on: the clock, batches of calls, the circuit breaker, and what a fork leaves behind."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -320,3 +322,34 @@ class Circuit:
             logger.warning("%s is back after %.1f s", self._name, self._clock.now() - self.lost_since)
             self.lost_since = None
             self.reason = ""
+
+
+class Forked(Protocol):
+    """What has to know that it finds itself in the child of a fork."""
+
+    def after_fork(self) -> None:
+        """Forget what belongs to the parent."""
+        ...
+
+
+_objects: WeakSet[Forked] = WeakSet()
+_left: list[object] = []
+"""The parent's objects, kept alive in the child: destroying them there could end the parent's sessions and waits."""
+
+
+def watch_forks(one: Forked) -> None:
+    """Register an object to be notified in the child of a fork."""
+    _objects.add(one)
+
+
+def leave(*of_the_parent: object) -> None:
+    """Keep what belongs to the parent, and touch it never again."""
+    _left.append(of_the_parent)
+
+
+def _after_fork() -> None:
+    for one in list(_objects):
+        one.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

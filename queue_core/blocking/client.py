@@ -15,7 +15,6 @@ from inspect import CORO_CREATED, getcoroutinestate
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Self, TypeVar, Unpack, overload
 
-from queue_core.backends import leave, watch_forks
 from queue_core.blocking.guard import guard, running_loop
 from queue_core.blocking.parts import (
     Blocking,
@@ -32,6 +31,7 @@ from queue_core.client.tasks import EnqueueArguments, EnqueueOptions, Task, know
 from queue_core.errors import InvalidArgument, QueueCoreError, QueueFull
 from queue_core.model.validation import check_payloads
 from queue_core.queue import JobQueue
+from queue_core.runtime import leave, watch_forks
 from queue_core.stores.sql.callers import check_blocking, run_now
 from queue_core.threads import DaemonThreads
 
