@@ -25,8 +25,8 @@ import psycopg
 from ground import verdict
 
 from jobconsole.bench.ground import BenchOptions, Crew, Ground, cpu_seconds, open_ground, processes
-from jobconsole.bench.measure import payload
-from jobconsole.bench.tasks import TYPE, DeliveryRecord, Recorder, register
+from jobconsole.bench.record import DeliveryRecord, Recorder, payload
+from jobconsole.bench.tasks import TYPE, register
 from queue_core import JobQueue
 
 BAR, COST_BAR = 0.9, 1.1

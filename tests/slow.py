@@ -16,6 +16,7 @@ import pytest
 SLOW = (
     "acceptance/test_demo.py",
     "architecture/test_typing.py",
+    "benchmarks/test_compare.py::test_quick",
     "cli/test_bench.py",
     "cli/test_careful.py::TestInterrupted",
     "cli/test_process.py",

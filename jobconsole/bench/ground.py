@@ -9,7 +9,8 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobconsole.bench.tasks import FOLDER_VARIABLE, TARGET, DeliveryRecord, Recorder
+from jobconsole.bench.record import DeliveryRecord, Recorder
+from jobconsole.bench.tasks import FOLDER_VARIABLE, TARGET
 from jobconsole.configuration import without_settings
 from jobconsole.embedded.fleet import Fleet
 from jobconsole.embedded.places import USAGE, DemoError, ServerPlaces, open_places, own_folder

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jobconsole.bench.ground import (
     BenchOptions,
@@ -23,21 +22,12 @@ from jobconsole.bench.ground import (
     peak_mib,
     processes,
 )
+from jobconsole.bench.record import DeliveryRecord, Recorder, payload
 from jobconsole.bench.report import BenchReport, percentile
-from jobconsole.bench.tasks import TYPE, DeliveryRecord, Recorder, register
+from jobconsole.bench.tasks import TYPE, register
 from jobconsole.embedded.places import DemoError
 from queue_core import JobQueue
 from queue_core.worker.process import run_loop
-
-PAYLOAD_BYTES = 200
-
-
-def payload(number: int, sent: float = 0.0) -> dict[str, Any]:
-    """Return the payload of a job: some 200 bytes of JSON, as a small real one would have."""
-    body = {"number": number, "sent": sent, "customer": f"customer-{number:08d}", "text": ""}
-    body["text"] = "x" * (PAYLOAD_BYTES - len(json.dumps(body)))
-    return body
-
 
 LATENCY_JOBS = 200
 GAP_SECONDS = 0.02

@@ -11,9 +11,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from jobconsole.bench.measure import PAYLOAD_BYTES, payload
+from jobconsole.bench.record import PAYLOAD_BYTES, DeliveryRecord, Recorder, payload
 from jobconsole.bench.report import percentile
-from jobconsole.bench.tasks import DeliveryRecord, Recorder
 from queue_core.model.codec import encode_payload
 from tests.cli.running import PATIENCE, Cli
 

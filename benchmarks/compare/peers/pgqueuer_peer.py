@@ -15,7 +15,7 @@ import uvloop
 from pgqueuer import PgQueuer, Queries
 from pgqueuer.db import AsyncpgDriver
 
-from jobconsole.bench.tasks import Recorder
+from jobconsole.bench.record import Recorder
 
 CONFIGS = [{"batch_size": 500}, {"batch_size": 2000}, {"batch_size": 4000}]
 
@@ -35,7 +35,7 @@ async def prepare() -> None:
     await connection.close()
 
 
-class Producer:
+class Client:
     async def open(self) -> None:
         self._connection = await connect()
         self._queries = Queries(AsyncpgDriver(self._connection))
@@ -46,6 +46,9 @@ class Producer:
     async def many(self, payloads: Sequence[dict[str, Any]]) -> None:
         bodies: list[bytes | None] = [json.dumps(payload).encode() for payload in payloads]
         await self._queries.enqueue(["noop"] * len(bodies), bodies, [0] * len(bodies))
+
+    async def left(self) -> int:
+        return int(await self._connection.fetchval("SELECT count(*) FROM pgqueuer"))
 
     async def close(self) -> None:
         await self._connection.close()

@@ -11,7 +11,7 @@ from typing import Any
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker
 
-from jobconsole.bench.tasks import Recorder
+from jobconsole.bench.record import Recorder
 
 CONFIGS = [{"threads": 8}, {"threads": 16}, {"threads": 32}]
 
@@ -29,7 +29,7 @@ async def prepare() -> None:
     """There is nothing to make."""
 
 
-class Producer:
+class Client:
     async def open(self) -> None:
         """The broker connects by itself."""
 
@@ -37,8 +37,12 @@ class Producer:
         noop.send(**payload)
 
     async def many(self, payloads: Sequence[dict[str, Any]]) -> None:
+        """Send one by one: there is no call for lists."""
         for payload in payloads:
             noop.send(**payload)
+
+    async def left(self) -> int:
+        return int(broker.client.hlen("dramatiq:default.msgs"))
 
     async def close(self) -> None:
         broker.close()
