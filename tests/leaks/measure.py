@@ -23,6 +23,8 @@ WARM = 10.0
 """Seconds before the first time: processes import, connect, and fill what they keep."""
 RETENTION = {"completed": 5, "dead": 5, "trash": 5, "results": 5, "operations": 5}
 """Seconds after which finished jobs go, so that their number is level soon."""
+QUEUES = {"default": {"limit": 300}, "ordered": {"limit": 300}}
+"""Producers are held up where workers cannot keep up: a backlog that grows would look like a leak."""
 SLACK = {"memory": (1.04, 3 << 20), "tables": (1.1, 512 << 10), "keys": (1.1, 50), "server memory": (1.1, 1 << 20)}
 """By what is measured: how much larger the last third may be than the one before, and how much is nothing at all."""
 FEW = (1.0, 4)
@@ -112,9 +114,10 @@ async def measure(mode: str, seconds: float, rate: float, seed: int, say: Callab
     async with ground(mode, "single") as base:
         fleet = Fleet(base.folder, seed, rate)
         gauges = Gauges(base, fleet)
+        settings = base.settings() | {"retention": RETENTION, "queues": QUEUES}
         try:
             for kind in ("worker", "worker", "producer"):
-                fleet.add(kind, base.settings() | {"retention": RETENTION}, {}, base.clock)
+                fleet.add(kind, settings, {}, base.clock)
             await asyncio.sleep(min(WARM, seconds / 2))
             begun = time.monotonic()
             for number in range(1, SAMPLES + 1):

@@ -71,9 +71,8 @@ class RecordingQueue(JobQueue):
         return RecordingStore(super().store)
 
 
-jobs = RecordingQueue(
-    settings=JobsSettings.model_validate(json.loads(os.environ["CHAOS_SETTINGS"]) | {"queues": QUEUES})
-)
+given: dict[str, Any] = json.loads(os.environ["CHAOS_SETTINGS"])
+jobs = RecordingQueue(settings=JobsSettings.model_validate(given | {"queues": QUEUES | given.get("queues", {})}))
 RETRY = Retry(max_retries=20, delay=0.2)
 
 
