@@ -114,6 +114,14 @@ class Inspector(Protocol):
         """
         ...
 
+    async def known_signatures(self, where: Filter, window: float, limit: int) -> list[SignatureInfo]:
+        """Return the signatures of matching dead jobs, as `signatures` does, or only what is kept of them.
+
+        Where a store would look at each dead job to count them, counts, types and growth are left out, some signatures
+        may have no dead job any more, and the queues are those that ever had one.
+        """
+        ...
+
     async def sample(
         self, where: Filter, limit: int, before: datetime | None = None, among: int | None = None
     ) -> Sequence[Job]:

@@ -15,7 +15,7 @@ from queue_core.model.filters import Filter, parse
 from queue_core.model.job import Failure
 from queue_core.model.triage.rules import RuleBook, TriageSettings
 from queue_core.ports.inspector import Inspector
-from tests.conformance.making import failure
+from tests.conformance.making import QUEUE, TYPE, failure
 from tests.conformance.world import World
 
 HOSTILE = ("100%", "50_50", "a\\b", "it's", "{x}", "%(y)s", "$1", "日本", "naïve", '"quoted"', "[0-9]", "*", "a b")
@@ -28,7 +28,8 @@ def kind(number: int, traceback: str = "Traceback: app/mail.py") -> Failure:
 
 async def die(world: World, number: int = 1, traceback: str = "Traceback: app/mail.py", **given: object) -> str:
     job_id = await world.insert(**given)
-    await world.settle(await world.claim_job(job_id), "dead", failure=kind(number, traceback))
+    place = {"queue": given.get("queue", QUEUE), "types": (given.get("type", TYPE),)}
+    await world.settle(await world.claim_job(job_id, **place), "dead", failure=kind(number, traceback))
     return job_id
 
 
@@ -80,6 +81,36 @@ async def test_by_the_owner_of_a_rule(world: World) -> None:
     await die(world, 2)
     rules = TriageSettings.model_validate({"signatures": {f"{1:012x}": {"owner": "team crm"}}})
     assert await found(inspector_of(world, RuleBook(rules, {})), 'owner:"team crm"') == {mine}
+
+
+async def test_what_is_known_of_signatures(world: World) -> None:
+    for number in (1, 2):
+        await die(world, number)
+    known = await world.inspector.known_signatures(parse(f"!sig:{2:012x}"), 900.0, 10)
+    (counted,) = await world.inspector.signatures(parse(f"sig:{1:012x}"), 900.0, 1, 10)
+    assert [(one.signature, one.title, one.first_seen) for one in known] == [
+        (counted.signature, counted.title, counted.first_seen)
+    ]
+    assert len(await world.inspector.known_signatures(Filter(), 900.0, 1)) == 1
+
+
+async def test_by_the_owner_of_a_rule_for_a_type_or_a_queue(world: World) -> None:
+    mail = await die(world, 1, type="send_email")
+    await die(world, 2, type="other")
+    billing = await die(world, 3, type="other", queue="billing")
+    given = {"types": {"send_email": {"owner": "ana"}}, "queues": {"billing": {"owner": "bo"}, "*": {"owner": "all"}}}
+    inspector = inspector_of(world, RuleBook(TriageSettings.model_validate(given), {}))
+    assert await found(inspector, "owner:ana") == {mail}
+    assert await found(inspector, "owner:bo") == {billing}
+    assert await found(inspector, "owner:none") == set()
+
+
+async def test_a_mute_until_growth_ends_when_so_many_are_dead(world: World) -> None:
+    one = await die(world)
+    await signatures_of(world).mute(f"{1:012x}", until_growth=2)
+    assert await found(inspector_of(world), "state:muted") == {one}
+    two = await die(world)
+    assert await found(inspector_of(world), "!state:muted state:dead") == {one, two}
 
 
 async def test_by_state(world: World) -> None:

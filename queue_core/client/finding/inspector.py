@@ -15,7 +15,7 @@ from queue_core.model.filters import Filter, Term, contains, render, set_of
 from queue_core.model.job import Job
 from queue_core.model.report import Order, Page, SignatureInfo
 from queue_core.model.states import Status
-from queue_core.model.triage.rules import RuleBook
+from queue_core.model.triage.rules import ALL_QUEUES, RuleBook, TriageSettings
 from queue_core.model.triage.signatures import SignatureState
 from queue_core.ports.inspector import Inspector
 
@@ -170,14 +170,29 @@ class FindingInspector:
 
     async def _signatures(self, asked: Filter) -> Term:
         """Return the term of the signatures whose owner and state are asked for."""
-        groups = await self.inspector.signatures(asked.without(ABOUT_SIGNATURES), self._window, 1, MOST_SIGNATURES + 1)
+        wanted, rules = asked.without(ABOUT_SIGNATURES), await self._rules()
+        groups = await self.inspector.known_signatures(wanted, self._window, MOST_SIGNATURES + 1)
+        if await self._needs_counts(asked, groups, rules.settings):
+            groups = await self.inspector.signatures(wanted, self._window, 1, MOST_SIGNATURES + 1)
         if len(groups) > MOST_SIGNATURES:
             reason = f"more than {MOST_SIGNATURES:,} error signatures have dead jobs: name one, as in sig:9f31"
             raise FilterError(f"{reason}, beside owner: and state:", render(asked), 0)
-        states = await states_of(self.inspector, groups, self._window, await self._rules())
+        states = await states_of(self.inspector, groups, self._window, rules)
         terms = [term for term in asked.terms if term.field in ABOUT_SIGNATURES]
         met = [name for name, state in states.items() if all(self._meets(state, term) for term in terms)]
         return set_of("signatures", met)
+
+    async def _needs_counts(self, asked: Filter, groups: Sequence[SignatureInfo], rules: TriageSettings) -> bool:
+        """Return whether it depends on the dead jobs themselves who owns these groups, or in which state they are."""
+        if not groups or any(group.count for group in groups):
+            return False
+        fields = {term.field for term in asked.terms}
+        if "owner" in fields and (rules.types or rules.queues.keys() - {ALL_QUEUES}):
+            return True
+        if "state" not in fields:
+            return False
+        facts = (await self.inspector.signature_facts([group.signature for group in groups])).facts
+        return any(one.state == "muted" and one.factor is not None for one in facts.values())
 
     def _meets(self, state: SignatureState, term: Term) -> bool:
         return self._has(state, term) is not term.negated

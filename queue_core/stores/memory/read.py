@@ -243,6 +243,9 @@ class MemoryInspector:
         with self._state.lock:
             return self._state.releases.in_order()
 
+    async def known_signatures(self, where: Filter, window: float, limit: int) -> list[SignatureInfo]:
+        return await self.signatures(where, window, 1, limit)
+
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""
         with self._state.lock:

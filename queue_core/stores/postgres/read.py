@@ -274,6 +274,9 @@ class PostgresInspector:
     async def type_runs(self, types: Sequence[str], newest: int = 50) -> list[TypeRuns]:
         return await read_runs(self._pool, types, newest)
 
+    async def known_signatures(self, where: Filter, window: float, limit: int) -> list[SignatureInfo]:
+        return await self.signatures(where, window, 1, limit)
+
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""
         return await totals.signatures(self._pool, where, window, slices, limit)

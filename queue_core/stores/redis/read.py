@@ -29,9 +29,9 @@ from queue_core.model.settings import RedisSettings
 from queue_core.model.triage.signatures import SignatureDeaths, StoredFacts, TypeRuns
 from queue_core.stores.redis.logs import read_log, read_types
 from queue_core.stores.redis.records import LIGHT, Entry, Place, attempts_of, homes, job_of, microseconds_of, moment
-from queue_core.stores.redis.search import FilterScan, allowed, counted, listed
+from queue_core.stores.redis.search import FilterScan, allowed, counted, listed, sifted, unsifted
 from queue_core.stores.redis.session import SCHEMA, RedisLink, chunks
-from queue_core.stores.redis.statistics import text_search, totals
+from queue_core.stores.redis.statistics import groups, text_search, totals
 from queue_core.stores.redis.statistics.releases import ReleaseNames, read_releases
 from queue_core.stores.redis.statistics.signatures import read_deaths, read_facts, read_filters, read_runs
 
@@ -106,7 +106,7 @@ class RedisInspector:
         queues, now = await self._link.queues_and_time()
         found: dict[str, tuple[Entry, Job]] = {}
         scanned, last = 0, None
-        scan = FilterScan(self._link, where, now)
+        scan = FilterScan(self._link, unsifted(where), now)
         async for part in self._parts(where, queues, order, after):
             for some in chunks(part, SCAN_STEP):
                 for entry, job in await self._read(await scan.matching(some), where, now):
@@ -156,13 +156,19 @@ class RedisInspector:
     async def _parts(
         self, where: Filter, queues: Iterable[str], order: Order, after: Place | None
     ) -> AsyncIterator[Sequence[Entry]]:
-        async for part in listed(self._link, where, allowed(queues, where), order, after):
+        """Yield what may match; what a filter names by whole signatures was sifted by Redis."""
+        queues = allowed(queues, where)
+        signatures = sifted(where)
+        if signatures is not None and order == "newest":
+            last = await groups.last_place(self._link, queues, signatures)
+            after = after if last is None else min(after or last, last)
+        async for part in listed(self._link, where, queues, order, after, sift=True):
             yield part
 
     async def _ids(self, where: Filter) -> AsyncIterator[list[str]]:
         """Yield the ids of matching jobs in parts, newest first."""
         queues, now = await self._link.queues_and_time()
-        scan = FilterScan(self._link, where, now)
+        scan = FilterScan(self._link, unsifted(where), now)
         scanned = 0
         async for part in self._parts(where, queues, "newest", None):
             yield [entry.id for entry in await scan.matching(part)]
@@ -228,9 +234,13 @@ class RedisInspector:
     async def releases(self) -> list[Release]:
         return await read_releases(self._link)
 
+    async def known_signatures(self, where: Filter, window: float, limit: int) -> list[SignatureInfo]:
+        known = await groups.known_signatures(self._link, where, limit)
+        return await self.signatures(where, window, 1, limit) if known is None else known
+
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""
-        return await totals.signatures(self._link, where, window, slices, limit)
+        return await groups.signatures(self._link, where, window, slices, limit)
 
     async def sample(
         self, where: Filter, limit: int, before: datetime | None = None, among: int | None = None
@@ -241,11 +251,11 @@ class RedisInspector:
         scan = FilterScan(self._link, where, now)
         after = None if before is None else (microseconds_of(before), "")
         whole = [term.value for term in where.terms if term.field == "signature" and not term.negated]
-        if scan.by_cause and whole and (last := await totals.last_place(self._link, queues, whole[0])):
+        if scan.by_cause and whole and (last := await groups.last_place(self._link, queues, whole[:1])):
             after = last if after is None else min(after, last)
         jobs: list[Job] = []
         scanned, most = 0, among or SCAN_SAMPLE
-        async for part in self._parts(where, allowed(queues, where), "newest", after):
+        async for part in listed(self._link, where, allowed(queues, where), "newest", after):
             looked_at = part[: most - scanned]
             for some in chunks(looked_at, len(part) or 1 if scan.by_cause else SCAN_STEP):
                 wanted = (await scan.matching(some))[: limit - len(jobs)]
@@ -259,7 +269,7 @@ class RedisInspector:
         return await text_search.search(self._link, where, most, None if cursor is None else _place_of(cursor))
 
     async def dead_counts(self, signature: str) -> DeadCounts:
-        return await totals.dead_counts(self._link, signature)
+        return await groups.dead_counts(self._link, signature)
 
     async def tallies(self) -> list[Tally]:
         return await totals.tallies(self._link)

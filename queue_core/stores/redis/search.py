@@ -7,97 +7,14 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
 from queue_core.model.filters import Filter, Term, holds, matches, members_of
+from queue_core.model.filters.terms import WHOLE as WHOLE_SIGNATURE
 from queue_core.model.job import parse_id
 from queue_core.model.report import Order
 from queue_core.model.states import FINAL, UNFINISHED, Status
-from queue_core.redis.scripts import Call
 from queue_core.stores.redis.records import Entry, Place, homes, job_of, microseconds_of, moment
-from queue_core.stores.redis.session import TOGETHER, RedisLink, chunks
+from queue_core.stores.redis.session import RedisLink, chunks
+from queue_core.stores.redis.statistics.cursors import SetCursor, SiftedCursor, causes, walk
 from queue_core.stores.redis.statistics.releases import ReleaseNames
-
-FIRST, MOST = 300, 4_800
-"""Entries of one page, doubling: who wants a few gets them soon, who wants all is not held up by round trips."""
-
-
-class SetCursor:
-    """One set of a queue, read in pages; or, with `entries`, what was read at once."""
-
-    def __init__(self, key: str, queue: str, status: Status | None, entries: Sequence[Entry] | None = None) -> None:
-        self._key = key
-        self._queue = queue
-        self._status = status
-        self._size = FIRST
-        # behind it the next page begins
-        self._last: Place | None = None
-        self.entries = list(entries or ())
-        self.ended = entries is not None
-
-    def start(self, order: Order, after: Place | None) -> None:
-        """Begin behind a place."""
-        self._last = after
-        if self.ended:
-            self.entries.sort(key=_place, reverse=order == "newest")
-            if after is not None:
-                del self.entries[: _up_to(self.entries, after, order)]
-
-    def call(self, order: Order) -> Call:
-        """Return the script that reads the next page."""
-        return Call("page", [self._key], [order, *(self._last or ("", "")), self._size])
-
-    def take(self, found: Sequence[str]) -> None:
-        """Take the answer of that script."""
-        pairs = zip(found[::2], found[1::2], strict=True)
-        self.entries = [Entry(int(float(score)), job_id, self._queue, self._status) for job_id, score in pairs]
-        self.ended = len(self.entries) < self._size
-        self._last = _place(self.entries[-1]) if self.entries else self._last
-        self._size = min(MOST, 2 * self._size)
-
-
-async def walk(
-    link: RedisLink, streams: Sequence[SetCursor], order: Order, after: Place | None
-) -> AsyncIterator[Sequence[Entry]]:
-    """Yield the entries of all streams in order, in parts, from behind a place on."""
-    for stream in streams:
-        stream.start(order, after)
-    while True:
-        empty = [stream for stream in streams if not stream.entries and not stream.ended]
-        for some in chunks(empty, TOGETHER):
-            for stream, found in zip(some, await link.run_many([one.call(order) for one in some]), strict=True):
-                stream.take(found)
-        part = _ready(streams, order)
-        if not part and all(stream.ended and not stream.entries for stream in streams):
-            return
-        yield sorted(part, key=_place, reverse=order == "newest")
-
-
-def _ready(streams: Sequence[SetCursor], order: Order) -> list[Entry]:
-    """Take the entries out of the streams that no unread entry can precede."""
-    ends = [_place(stream.entries[-1]) for stream in streams if not stream.ended and stream.entries]
-    limit = None if not ends else max(ends) if order == "newest" else min(ends)
-    part: list[Entry] = []
-    for stream in streams:
-        ready = len(stream.entries) if limit is None else _up_to(stream.entries, limit, order)
-        part += stream.entries[:ready]
-        del stream.entries[:ready]
-    return part
-
-
-def _place(entry: Entry) -> Place:
-    return entry[:2]
-
-
-def _up_to(entries: Sequence[Entry], place: Place, order: Order) -> int:
-    """Return how many of the entries, which are in order, are not behind a place."""
-    first, behind = 0, len(entries)
-    while first < behind:
-        middle = (first + behind) // 2
-        other = _place(entries[middle])
-        if other < place if order == "newest" else other > place:
-            behind = middle
-        else:
-            first = middle + 1
-    return first
-
 
 WHOLE = 20
 """Jobs whose whole payloads are read at a time; each may have a mebibyte."""
@@ -223,21 +140,6 @@ class FilterScan:
             found["payload"] = payload
         job = job_of(entry.queue, entry.id, found)
         return all(holds(job, term, self._now) for term in self._where.terms if _of_payload(term.field))
-
-
-async def causes(link: RedisLink, entries: Iterable[Entry]) -> dict[tuple[str, str], str]:
-    """Return what jobs died of, signature and type, by queue and id; those that are not dead any more are left out."""
-    by_queue = homes(entries)
-    commands = link.batch()
-    for queue, ids in by_queue.items():
-        commands.hmget(link.keys.of(queue, "errors"), ids)
-    answers = await link.send(commands) if by_queue else ()
-    return {
-        (queue, job_id): cause
-        for (queue, ids), found in zip(by_queue.items(), answers, strict=True)
-        for job_id, cause in zip(ids, found, strict=True)
-        if cause is not None
-    }
 
 
 def _of_payload(field: str) -> bool:
@@ -374,12 +276,41 @@ def _queue_holds(queue: str, term: Term) -> bool:
     return holds(job_of(queue, "", {"status": Status.QUEUED, "type": ""}), term, moment(0))
 
 
+SIFTED = 1_000
+"""Signatures at most in the arguments of a script."""
+
+
+def sifted(where: Filter) -> frozenset[str] | None:
+    """Return the signatures by which Redis itself can leave out dead jobs; None: the filter names no such, or others.
+
+    Reading a part of the dead and what they died of takes Redis 1 us a job, a tenth of what it takes to send that.
+    """
+    named = [term for term in where.terms if term.field in _SIGNATURES]
+    whole = all(term.field == "signatures" or len(term.value) == WHOLE_SIGNATURE for term in named)
+    few = any(term.field in {"id", "ids", "type"} for term in where.terms)
+    exact = whole and not any(term.negated or term.operator != "=" for term in named)
+    if not named or not exact or few or where.trash or where.statuses() != {Status.DEAD}:
+        return None
+    found = frozenset.intersection(*(members_of(term) for term in named))
+    return found if len(found) <= SIFTED else None
+
+
+def unsifted(where: Filter) -> Filter:
+    """Return what is left to decide of the jobs that were sifted."""
+    return where if sifted(where) is None else where.without(_SIGNATURES).having(_DEAD)
+
+
+_SIGNATURES = frozenset({"signature", "signatures"})
+_DEAD = Term("status", "=", Status.DEAD.value)
+
+
 async def listed(
-    link: RedisLink, where: Filter, queues: Sequence[str], order: Order, after: Place | None
+    link: RedisLink, where: Filter, queues: Sequence[str], order: Order, after: Place | None, sift: bool = False
 ) -> AsyncIterator[Sequence[Entry]]:
     """Yield what is in the sets that can hold matching jobs, in parts, in order, from behind a place on.
 
     Outside the trash, lists of the dead are sorted by their deaths: there only the time that the filter names is read.
+    `sift`: what died of other errors is left out where the filter allows it, however far that is.
     """
     since, until = (None, None) if where.trash else where.died
     first = 0 if since is None else microseconds_of(since)
@@ -388,7 +319,13 @@ async def listed(
         after = min(after or (last, ""), (last, ""))
     elif order == "oldest" and first:
         after = max(after or (first, ""), (first, ""))
-    async for part in walk(link, await streams(link, where, queues), order, after):
+    signatures = sifted(where) if sift else None
+    if signatures is not None:
+        begins = first if order == "newest" else 0
+        cursors: list[SetCursor] = [SiftedCursor(link, queue, signatures, begins) for queue in queues if signatures]
+    else:
+        cursors = await streams(link, where, queues)
+    async for part in walk(link, cursors, order, after):
         yield part
         if part and (part[-1].at < first if order == "newest" else last is not None and part[-1].at >= last):
             return

@@ -290,6 +290,9 @@ class SqliteInspector:
     async def type_runs(self, types: Sequence[str], newest: int = 50) -> list[TypeRuns]:
         return await read_runs(self._file, types, newest)
 
+    async def known_signatures(self, where: Filter, window: float, limit: int) -> list[SignatureInfo]:
+        return await self.signatures(where, window, 1, limit)
+
     async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
         """Return groups of dead jobs by error."""
         return await totals.signatures(self._file, where, window, slices, limit)

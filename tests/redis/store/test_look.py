@@ -9,6 +9,7 @@ import pytest
 from queue_core.model.filters import Filter, parse
 from queue_core.model.report import Order
 from queue_core.stores.redis import claim, read, search
+from queue_core.stores.redis.statistics import cursors
 from tests.conformance.making import QUEUE, TYPE, new_job, outcome
 from tests.conformance.world import World
 
@@ -28,7 +29,7 @@ async def pages(world: World, text: str, limit: int, order: Order = "newest") ->
 def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Up to how many members a set is read at once; few go with short pages."""
     monkeypatch.setattr(search, "SMALL", request.param)
-    monkeypatch.setattr(search, "FIRST", min(request.param, search.FIRST))
+    monkeypatch.setattr(cursors, "FIRST", min(request.param, cursors.FIRST))
     return int(request.param)
 
 
@@ -65,7 +66,7 @@ async def test_small_sets_or_large_ones_are_the_same(world: World, small: int, l
 
 async def test_a_page_that_found_nothing_yet_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read, "SCAN_PAGE", 10)
-    monkeypatch.setattr(search, "FIRST", 100)
+    monkeypatch.setattr(cursors, "FIRST", 100)
     wanted = await world.insert(tags=("needle",))
     await world.insert_many(2000)
     page = await world.inspector.jobs(parse("tag:needle"), 10)

@@ -17,6 +17,7 @@ from queue_core.model.settings import RedisSettings, RetentionSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.redis import keys as documentation
 from queue_core.stores.redis import search
+from queue_core.stores.redis.statistics import cursors
 from queue_core.stores.redis.store import RedisStore
 from queue_core.stores.redis.upkeep import RedisUpkeep
 from tests.conformance.making import LEASE, QUEUE, TYPE, new_job, outcome
@@ -190,7 +191,7 @@ async def test_who_waits_for_a_key_is_listed_and_counted(
     world: World, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
     monkeypatch.setattr(search, "SMALL", small)
-    monkeypatch.setattr(search, "FIRST", min(small, search.FIRST))
+    monkeypatch.setattr(cursors, "FIRST", min(small, cursors.FIRST))
     ids = await world.insert_many(6, ordering_key=KEY) + await world.insert_many(3)
     inspector = world.inspector
     await world.claim(2)
