@@ -24,6 +24,7 @@ from queue_core.model.validation import (
     check_tags,
 )
 from queue_core.ports.backend import Backend
+from queue_core.ports.offers import OfferingStore
 from queue_core.ports.replicas import ReplicatedStore
 from queue_core.ports.store import JoiningStore
 from queue_core.runtime import AT_ONCE, Batcher, Pacing
@@ -43,6 +44,7 @@ class Enqueuer:
 
     def __init__(self, backend: Backend, settings: JobsSettings) -> None:
         self._backend = backend
+        self._offering = backend.store if isinstance(backend.store, OfferingStore) else None
         self._settings = settings
         self._rules = settings.rules
         self._batcher: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH, weight_of)
@@ -118,7 +120,7 @@ class Enqueuer:
         if connection is not None:
             return await self._joining().insert_on(connection, jobs)
         # A caller that gives up takes only its own wait with it: a batch that is on its way has a task of its own.
-        if not any(rules_of(self._rules, queue).limits for queue in {job.queue for job in jobs}):
+        if not self._rules or not any(rules_of(self._rules, queue).limits for queue in {job.queue for job in jobs}):
             return await self._batcher.put(jobs)
         (answer,) = await self._limited.put([jobs])
         if isinstance(answer, Refusal):
@@ -147,9 +149,10 @@ class Enqueuer:
         return [inserted[end - len(jobs) : end] for end, jobs in zip(ends, lists, strict=True)]
 
     async def _flush(self, jobs: list[NewJob]) -> list[Inserted]:
-        inserted = await self._insert(jobs)
+        inserted, offered = await self._insert(jobs)
         # The caller waits for durability only; offers and events are sent meanwhile.
-        await self._effects.add(jobs, inserted)
+        if not offered:
+            await self._effects.add(jobs, inserted)
         return inserted
 
     async def _flush_again(self, jobs: list[NewJob]) -> list[Inserted]:
@@ -157,15 +160,18 @@ class Enqueuer:
         await self._effects.add(jobs, inserted)
         return inserted
 
-    async def _insert(self, jobs: list[NewJob]) -> list[Inserted]:
-        store, loop = self._backend.store, asyncio.get_running_loop()
+    async def _insert(self, jobs: list[NewJob]) -> tuple[list[Inserted], bool]:
+        """Write jobs; return, too, whether the store has offered them and published their events."""
+        loop = asyncio.get_running_loop()
         ends = loop.time() + self._seconds
         try:
-            return await store.insert(jobs)
+            if self._offering is not None and self._offering.offers(jobs):
+                return await self._offering.insert_offered(jobs), True
+            return await self._backend.store.insert(jobs), False
         except StoreUnavailable:
             if loop.time() >= ends:
                 raise  # the callers' time is over, too
-        return await self._insert_rest(jobs)
+        return await self._insert_rest(jobs), False
 
     async def _insert_rest(self, jobs: list[NewJob]) -> list[Inserted]:
         """Write those of these jobs that an earlier call, which raised an error, has not written."""

@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 from redis.asyncio import Redis
 
 from queue_core.delivery.pairing import PairingRecord
+from queue_core.model.events import Event, by_queue, encode_events, encode_text
 from queue_core.model.job import Ready
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import Nomination
 from queue_core.redis.client import keys_of, make_client, place_of, within
 from queue_core.redis.facts import server_facts
-from queue_core.redis.keys import Keys
+from queue_core.redis.keys import ClusterKeys, Keys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
 from queue_core.runtime import Circuit
@@ -159,6 +160,8 @@ class RedisDispatcher:
         self._circuit = circuit
         self._ready = ready
         self._keys = keys_of(settings)
+        # on a cluster, where workers may wait for messages
+        self._wake_channel = self._keys.wakeups if isinstance(self._keys, ClusterKeys) else ""
         self.place = place_of(settings)
         self._client = make_client(settings)
         # Blocking pops wait on their own connections, which never hold up a short command.
@@ -186,6 +189,31 @@ class RedisDispatcher:
         async with within(self._timeout, self._circuit):
             for some in _chunks(calls):
                 await self._scripts.run_many(list(some))
+
+    async def announce(self, ready: Sequence[Ready], events: Sequence[Event]) -> None:
+        """Offer jobs and publish events, those of a queue in one script: half the time of two for a single job."""
+        offered: dict[str, list[Any]] = {}
+        for job in ready:
+            offered.setdefault(job.queue, []).extend((job.rank, job.id))
+        published, at = by_queue(events), f"{time.time():.3f}"
+        calls = [
+            Call(
+                "announce",
+                [self._keys.of(queue, name) for name in (self._ready, "event_seq", "generation", "sleepers")],
+                [
+                    self._keys.events,
+                    encode_text(queue),
+                    at,
+                    encode_events(published[queue]) if queue in published else "",
+                    self._wake_channel,
+                    queue,
+                    *offered.get(queue, ()),
+                ],
+            )
+            for queue in (offered if offered.keys() >= published.keys() else {**published, **offered})
+        ]
+        async with within(self._timeout, self._circuit):
+            await self._scripts.run_many(calls)
 
     async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Nomination | None:
         keys = [self._keys.of(queue, self._ready) for queue in queues]

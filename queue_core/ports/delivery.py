@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from queue_core.model.events import Event, EventBatch
 from queue_core.model.job import Ready
@@ -93,6 +93,15 @@ class Dispatcher(Protocol):
 
     async def close(self) -> None:
         """Disconnect; idempotent."""
+        ...
+
+
+@runtime_checkable
+class AnnouncingDispatcher(Protocol):
+    """A dispatcher whose server carries events, too."""
+
+    async def announce(self, ready: Sequence[Ready], events: Sequence[Event]) -> None:
+        """Offer jobs and publish events, those of a queue in one step; a few hundred at most."""
         ...
 
 

@@ -13,7 +13,15 @@ THROUGH = {
     "OperationStore.abandon": "each round of an executor",
 }
 # Ports that some modes do not have: their tests are beside those stores.
-PARTIAL = {"AttentiveStore", "Hearing", "JoiningStore", "ReplicatedStore", "TransactionalStore"}
+PARTIAL = {
+    "AnnouncingDispatcher",
+    "AttentiveStore",
+    "Hearing",
+    "JoiningStore",
+    "OfferingStore",
+    "ReplicatedStore",
+    "TransactionalStore",
+}
 
 
 def methods_of_ports() -> Iterator[str]:

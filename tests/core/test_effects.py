@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from queue_core import JobQueue
-from queue_core.client.effects import MOST
+from queue_core.client import effects
+from queue_core.client.effects import LIST, MOST
 from queue_core.delivery.local import LocalDispatcher
+from queue_core.model.events import Event
 from queue_core.model.job import Ready
 from tests.waiting import PATIENCE
 
@@ -25,6 +27,19 @@ class HangingDispatcher(LocalDispatcher):
     async def offer(self, ready: Sequence[Ready]) -> None:
         self.asked += [job.id for job in ready]
         await self.answers.wait()
+
+
+class AnnouncingDispatcher(LocalDispatcher):
+    """Carries events, too; keeps what each of its sends had."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sends: list[tuple[list[str], list[str]]] = []
+        self.sent = asyncio.Event()
+
+    async def announce(self, ready: Sequence[Ready], events: Sequence[Event]) -> None:
+        self.sends.append(([job.id for job in ready], [event.id for event in events]))
+        self.sent.set()
 
 
 @pytest.fixture
@@ -65,3 +80,32 @@ async def test_what_waits_to_be_told_is_bounded(
     handle = await jobs.enqueue("anything")
     await jobs._enqueuer.drain()
     assert dispatcher.asked[-1] == handle.id
+
+
+async def test_jobs_one_after_the_other_share_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effects, "SPACING", 3600.0)
+    announcing = AnnouncingDispatcher()
+    jobs = JobQueue(memory=True)
+    jobs.swap(jobs._backend._replace(dispatcher=announcing))
+    async with jobs:
+        async with asyncio.timeout(PATIENCE):
+            first = await jobs.enqueue("anything")
+            await announcing.sent.wait()  # at once: a worker may wait
+            later = [await jobs.enqueue("anything", delay=60.0 * (place % 2)) for place in range(4)]
+            assert len(announcing.sends) == 1
+            await jobs._enqueuer.drain()  # waits for no pause
+    ids = [handle.id for handle in later]
+    assert announcing.sends == [([first.id], [first.id]), (ids[::2], ids)]
+
+
+async def test_many_jobs_wait_for_no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effects, "SPACING", 3600.0)
+    announcing = AnnouncingDispatcher()
+    jobs = JobQueue(memory=True)
+    jobs.swap(jobs._backend._replace(dispatcher=announcing))
+    async with jobs, asyncio.timeout(PATIENCE):
+        for _ in range(2 * LIST):
+            await jobs.enqueue("anything")
+        while sum(len(ids) for ids, _ in announcing.sends) < LIST:
+            announcing.sent.clear()
+            await announcing.sent.wait()

@@ -118,6 +118,20 @@ REDIS = (
         ("elseif number(run_at) <= now then", "else"),
     ),
     lua("leaders-are-put-aside", "upkeep", "lead", "leadership", ("number(til) >= now", "number(til) < 0")),
+    alone(
+        "offered-to-nobody",
+        "insert",
+        "insert_offered",
+        ("redis/store/test_offered.py",),
+        ("redis.pcall('ZADD', KEYS[9], unpack(ready))\n", ""),
+    ),
+    alone(
+        "offered-into-closed-queues",
+        "insert",
+        "insert_offered",
+        ("redis/store/test_offered.py",),
+        ("  if known < jobs and redis.call('EXISTS', KEYS[8]) == 1 then", "  if false then"),
+    ),
     lua("ranks-without-priority", "insert", "rank", "insert order", ("(127 - priority) * 35184372088832 + seq", "seq")),
     lua(
         "closed-queues-take",

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from queue_core.errors import InvalidJob, QueueClosed, StoreUnavailable
-from queue_core.model.job import Inserted, NewJob, headers_text, size_of
+from queue_core.model.events import encode_queued, encode_text
+from queue_core.model.job import Inserted, NewJob, headers_text, size_of, weight_of
 from queue_core.model.rules import Rules, parse_priority, rules_of
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.capacity import (
@@ -20,7 +21,7 @@ from queue_core.stores.redis.capacity import (
     check_room,
     keys_text,
 )
-from queue_core.stores.redis.session import TOGETHER, RedisLink, chunks, portions
+from queue_core.stores.redis.session import LARGEST, TOGETHER, RedisLink, chunks, portions
 
 NAMED = 3600.0
 """Seconds after which the names of queues are looked up again: less than what a moved job leaves behind is kept."""
@@ -31,6 +32,13 @@ _SETS = (
     "pending", "scheduled", "unfinished", "seq", "types", "tallies", "minutes", "depths", *ORDERING_KEYS, "unique",
     "unique_expires", "arrival",
 )  # fmt: skip
+
+_OFFERED = (
+    "pending", "unfinished", "seq", "types", "tallies", "minutes", "depths", "closed", "offered", "event_seq",
+    "generation", "sleepers",
+)  # fmt: skip
+FEW = 50
+"""Jobs that one script writes, offers and publishes; those of longer lists are offered behind the answer."""
 
 _Place = tuple[str, str]
 """Queue and id."""
@@ -70,6 +78,48 @@ class RedisInserts:
         else:
             written = await (self._write_limited(groups, parts) if limited else self._write(parts))
         return [inserted(job, "k" if (job.queue, job.id) in known else next(written[job.queue])) for job in jobs]
+
+    def offers(self, jobs: Sequence[NewJob]) -> bool:
+        """Return whether `insert_offered` takes these jobs: a few of one known queue, ready at once, without rules.
+
+        No other queue is asked for their ids, which are new.
+        """
+        queue = jobs[0].queue
+        if len(jobs) > FEW or queue not in self._queues or time.monotonic() >= self._named_until:
+            return False
+        if self._link.replicated or weight_of(jobs) > LARGEST:
+            return False
+        if self._rules and ((rules := rules_of(self._rules, queue)).limits or rules.aging):
+            return False
+        return all([_is_plain(job) and job.queue == queue for job in jobs])
+
+    async def insert_offered(self, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Write jobs, offer them to workers and publish their events, in one script.
+
+        Raises:
+            QueueClosed: their queue is closed; nothing was written.
+        """
+        queue, link = jobs[0].queue, self._link
+        keys = link.of(queue, _OFFERED)
+        args: list[Any] = [link.keys.events, encode_text(queue), f"{time.time():.3f}", link.wakeups, queue]
+        for job in jobs:
+            _check(job)
+            keys += (link.keys.of(queue, f"job:{job.id}"), link.keys.of(queue, f"by_type:{job.type}"))
+            args += (
+                job.id,
+                job.type,
+                job.payload,
+                job.priority,
+                job.max_retries,
+                _tags_text(job),
+                headers_text(job) or "",
+                encode_queued(job),
+            )
+        ((before, *own),) = await link.insert([Call("insert_offered", keys, args)])
+        check_open([queue], before, own)
+        if before == 0:
+            await self.name(queue)
+        return [inserted(job, answer) for job, answer in zip(jobs, own, strict=True)]
 
     async def _known_elsewhere(self, jobs: Sequence[NewJob]) -> set[_Place]:
         """Name the queues in the store; return the jobs whose ids exist in another queue than their own."""
@@ -186,12 +236,20 @@ def _arguments(job: NewJob) -> tuple[Any, ...]:
         job.payload,
         job.priority,
         job.max_retries,
-        json.dumps(job.tags, ensure_ascii=False) if job.tags else "",
+        _tags_text(job),
         round(job.delay * 1e6),
         "" if job.run_at is None else round(job.run_at * 1e6),
         keys_text(job),
         headers_text(job) or "",
     )
+
+
+def _tags_text(job: NewJob) -> str:
+    return json.dumps(job.tags, ensure_ascii=False) if job.tags else ""
+
+
+def _is_plain(job: NewJob) -> bool:
+    return job.ordering_key is None and job.unique_key is None and job.run_at is None and not job.delay > 0
 
 
 def inserted(job: NewJob, answer: str) -> Inserted:

@@ -109,7 +109,11 @@ class RedisLink:
         self._inserts = Scripts(self._client, PACKAGE, self._pipelined)
         # on a cluster, where no script reaches the queues of two slots
         self.apart = isinstance(self.keys, ClusterKeys)
+        # the channel by which workers on a cluster are woken; empty: they wait on the ready sets
+        self.wakeups = self.keys.wakeups if isinstance(self.keys, ClusterKeys) else ""
         self._replicas = settings.min_replicas
+        # whether what is written has to reach replicas before anything else happens with it
+        self.replicated = self._replicas > 0
         if self._replicas:
             waits = self._replicas, settings.timeout / 2
             self._inserts = ConfirmedScripts(self._client, PACKAGE, self._pipelined, *waits)
@@ -121,13 +125,16 @@ class RedisLink:
         try:
             async with asyncio.timeout(self._timeout), self._slots:
                 yield
-        except TimeoutError as error:
-            raise StoreUnavailable("redis", f"no answer within {self._timeout:g} s") from error
-        except (RedisError, OSError) as error:
-            if isinstance(error, ReadOnlyError):
-                # The primary has become a replica: only new connections lead to its successor.
-                await self._client.connection_pool.disconnect(inuse_connections=False)
-            raise unavailable(error) from error
+        except (RedisError, OSError, TimeoutError) as error:
+            raise await self._failed(error) from error
+
+    async def _failed(self, error: Exception) -> StoreUnavailable:
+        if isinstance(error, TimeoutError) and not isinstance(error, RedisError):
+            return StoreUnavailable("redis", f"no answer within {self._timeout:g} s")
+        if isinstance(error, ReadOnlyError):
+            # The primary has become a replica: only new connections lead to its successor.
+            await self._client.connection_pool.disconnect(inuse_connections=False)
+        return unavailable(error)
 
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks about the server."""
@@ -185,8 +192,11 @@ class RedisLink:
         """
         if len(calls) > 1 and not self._replicas:
             return await self.run_many(calls, together=True)
-        async with self._reaching():
-            return await self._inserts.run_many(calls, together=len(calls) > 1)
+        try:
+            async with asyncio.timeout(self._timeout):  # on the connection that all share: no slot is taken
+                return await self._inserts.run_many(calls, together=len(calls) > 1)
+        except (RedisError, OSError, TimeoutError) as error:
+            raise await self._failed(error) from error
 
     async def confirm(self, writes: Sequence[Sequence[Any]]) -> None:
         """Send commands and wait until replicas have what they and all before them wrote, where settings ask for it."""

@@ -87,6 +87,12 @@ class RedisStore:
         await self._hints.due(_earliest((one.queue, one.due) for one in inserted if one.due is not None))
         return inserted
 
+    def offers(self, jobs: Sequence[NewJob]) -> bool:
+        return self._inserter.offers(jobs)
+
+    async def insert_offered(self, jobs: Sequence[NewJob]) -> list[Inserted]:
+        return await self._inserter.insert_offered(jobs)
+
     async def confirm(self, queues: Collection[str]) -> None:
         """Wait until as many replicas as the settings ask for have all that was written to these queues."""
         # A connection's own last write is what replicas are asked for; all earlier ones are before it.

@@ -28,6 +28,23 @@ if #ARGV > 6 and redis.call('EXISTS', KEYS[3]) == 1 then
 end
 return receivers
 
+-- name: announce
+-- Offer new jobs of a queue to workers, and publish their events: `offer`, or `offer_and_wake`, and `publish` in one.
+-- KEYS: 1 ready set (ZSET id -> rank), 2 event_seq (string), 3 generation (string), 4 sleepers (string, there while workers wait for messages)
+-- ARGV: 1 channel of events, 2 queue as JSON, 3 time in seconds, 4 events as JSON (empty: none), 5 channel of wake-ups (empty: workers
+--       wait on the ready set), 6 queue, then rank, id, rank, id, ... of the jobs that are ready (at most 1,000 pairs)
+-- Returns the number of ids that were not in the ready set, or why they could not be added; events are published then, too.
+local new = ARGV[7] and redis.pcall('ZADD', KEYS[1], unpack(ARGV, 7)) or 0
+if ARGV[5] ~= '' and new ~= 0 and redis.call('EXISTS', KEYS[4]) == 1 then
+  redis.call('PUBLISH', ARGV[5], ARGV[6])
+end
+if ARGV[4] ~= '' then
+  local n = redis.call('INCR', KEYS[2])
+  redis.call('PUBLISH', ARGV[1], '{"v":1,"queue":' .. ARGV[2] .. ',"gen":"' .. (redis.call('GET', KEYS[3]) or '') .. '","n":' .. n ..
+    ',"at":' .. ARGV[3] .. ',"events":' .. ARGV[4] .. '}')
+end
+return new
+
 -- name: send
 -- Publish messages of a queue on channels of their own.
 -- KEYS: 1 event_seq (names the queue's slot)

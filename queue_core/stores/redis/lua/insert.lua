@@ -80,6 +80,76 @@ write_totals(KEYS[6], KEYS[7])
 write_waiting(KEYS[5], KEYS[8])
 return answers
 
+-- name: insert_offered
+-- Write jobs that are ready at once as `insert` does, where no rule of their queue concerns them; offer them to workers, and
+--   publish their events. Neither an offer nor an event that fails undoes anything: the audit offers, and events are hints.
+-- KEYS: 1 pending, 2 unfinished, 3 seq, 4 types, 5 tallies, 6 minutes, 7 depths, 8 closed, 9 offered (ZSET id -> rank), 10 event_seq,
+--       11 generation, 12 sleepers (there while workers wait for messages), then for each job its hash and the set of its type
+-- ARGV: 1 channel of events, 2 queue as JSON, 3 time in seconds, 4 channel of wake-ups (empty: workers wait on `offered`), 5 queue,
+--       then for each job id, type, payload, priority, max_retries, tags (JSON or empty), headers (JSON or empty), its event as JSON
+-- Returns the order of arrival before these jobs (0: the queue is new), then for each job "k" (known before) or "r<rank>";
+--   or, having changed nothing, "closed" and 1 where the queue is closed and not all of these jobs are known.
+-- with: clock
+-- with: rank
+-- with: minute
+local jobs, known = (#ARGV - 5) / 8, 0
+if jobs > 1 or redis.call('EXISTS', KEYS[8], KEYS[13]) > 0 then
+  for i = 1, jobs do
+    known = known + redis.call('EXISTS', KEYS[11 + 2 * i])
+  end
+  if known < jobs and redis.call('EXISTS', KEYS[8]) == 1 then
+    return {'closed', 1}
+  end
+end
+local sequence = redis.call('INCRBY', KEYS[3], jobs) - jobs
+local answers, ready, changed, events, types, depths = {sequence}, {}, {}, {}, {}, {}
+for i = 1, jobs do
+  local key, a = KEYS[11 + 2 * i], 5 + 8 * (i - 1)
+  local id, type, priority = ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
+  if (known > 0 or jobs > 1) and redis.call('EXISTS', key) == 1 then
+    answers[1 + i] = 'k'
+  else
+    local rank = rank_of(tonumber(priority), sequence + i, now, 0)
+    redis.call('HSET', key, 'type', type, 'payload', ARGV[a + 3], 'status', 'queued', 'priority', priority, 'max_retries',
+      ARGV[a + 5], 'rank', rank, 'created_at', stamp, 'updated_at', stamp, 'run_at', stamp)
+    if ARGV[a + 6] ~= '' then
+      redis.call('HSET', key, 'tags', ARGV[a + 6])
+    end
+    if ARGV[a + 7] ~= '' then
+      redis.call('HSET', key, 'headers', ARGV[a + 7])
+    end
+    redis.call('SADD', KEYS[12 + 2 * i], id)
+    local place = #ready
+    ready[place + 1], ready[place + 2], changed[place + 1], changed[place + 2] = rank, id, stamp, id
+    events[#events + 1] = ARGV[a + 8]
+    types[type], depths[priority] = (types[type] or 0) + 1, (depths[priority] or 0) + 1
+    answers[1 + i] = 'r' .. rank
+  end
+end
+if #events == 0 then
+  return answers
+end
+redis.call('ZADD', KEYS[1], unpack(ready))
+redis.call('ZADD', KEYS[2], unpack(changed))
+for type, n in pairs(types) do
+  redis.call('HINCRBY', KEYS[4], type, n)
+  redis.call('HINCRBY', KEYS[5], 'enqueued:n:' .. type, n)
+end
+for priority, n in pairs(depths) do
+  redis.call('HINCRBY', KEYS[7], 'q' .. priority, n)
+end
+in_minute(KEYS[6], 'enqueued', #events)
+redis.pcall('ZADD', KEYS[9], unpack(ready))
+if ARGV[4] ~= '' and redis.pcall('EXISTS', KEYS[12]) == 1 then
+  redis.pcall('PUBLISH', ARGV[4], ARGV[5])
+end
+local n, generation = redis.pcall('INCR', KEYS[10]), redis.pcall('GET', KEYS[11])
+if type(n) == 'number' and type(generation) ~= 'table' then
+  redis.pcall('PUBLISH', ARGV[1], '{"v":1,"queue":' .. ARGV[2] .. ',"gen":"' .. (generation or '') .. '","n":' .. n ..
+    ',"at":' .. ARGV[3] .. ',"events":[' .. table.concat(events, ',') .. ']}')
+end
+return answers
+
 -- name: refusal
 -- Shared: the answer of `insert`, whose keys these are, to jobs that it does not write: there is no room, or one of the queues that
 --   they go into together is closed, and one of them is not known.

@@ -36,12 +36,7 @@ local function count_run(outcome, type, us, bucket)
   sum.run = sum.run + us
   sum.runs[bucket] = (sum.runs[bucket] or 0) + 1
 end
-local function in_minute(key, name, n)
-  local minute = math.floor(now / 60000000)
-  local member = digits(minute) .. ' ' .. name
-  redis.call('ZADD', key, 'NX', digits(minute * 134217728), member)
-  redis.call('ZINCRBY', key, n, member)
-end
+-- with: minute
 local function write_totals(tallies, minutes)
   for outcome, types in pairs(sums) do
     for type, sum in pairs(types) do
@@ -63,6 +58,16 @@ local function write_totals(tallies, minutes)
     if n > 0 then
       in_minute(minutes, outcome, n)
     end
+  end
+end
+
+-- name: minute
+-- Shared: add to a number of this minute.
+local function in_minute(key, name, n)
+  local minute = math.floor(now / 60000000)
+  local member = digits(minute) .. ' ' .. name
+  if not redis.call('ZADD', key, 'XX', 'INCR', n, member) then
+    redis.call('ZADD', key, digits(minute * 134217728 + n), member)
   end
 end
 

@@ -1,0 +1,172 @@
+"""Jobs that one script writes, offers and publishes: the same as `insert`, `offer` and `publish` leave behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
+
+from queue_core.client.effects import creation_events
+from queue_core.delivery.redis_events import RedisEventBus
+from queue_core.errors import QueueClosed
+from queue_core.model.events import EventName, encode_events, encode_queued
+from queue_core.model.job import Inserted, NewJob
+from queue_core.model.rules import QueueRules
+from queue_core.model.settings import RedisSettings
+from queue_core.queue import JobQueue
+from queue_core.redis.pipeline import PipelinedConnection
+from queue_core.stores.redis.store import RedisStore
+from tests.conformance.making import new_job
+from tests.redis.store.inserting import NEW, QUEUED
+from tests.redis.store.stored import Look, changes
+
+JOB = new_job(id="a")
+
+
+@pytest.fixture
+async def jobs_in_redis(redis_url: str, redis_prefix: str) -> AsyncIterator[JobQueue]:
+    """A queue in mode redis; no worker runs."""
+    async with JobQueue(redis=redis_url, prefix=redis_prefix) as jobs:
+        yield jobs
+
+
+async def test_one_job(store: RedisStore, look: Look) -> None:
+    (written,) = await store.insert_offered([JOB])
+    assert written == (await store.insert([JOB]))[0]._replace(rank=written.rank, created=True)
+    offered = {"offered": {"a": "5/1"}, "event_seq": "1", "seq": "2"}
+    assert await look() == NEW | offered | {"job:a": QUEUED, "pending": {"a": "5/1"}}
+
+
+async def test_what_is_written_is_what_insert_writes(store: RedisStore, look: Look) -> None:
+    def list_of(letter: str) -> list[NewJob]:
+        given: list[dict[str, Any]] = [
+            {"type": "one", "priority": 9, "tags": ("x", "é"), "headers": {"trace": "1"}},
+            {"type": "two"},
+            {"type": "one", "max_retries": 0},
+        ]
+        return [new_job(id=f"{letter}{place}", **one) for place, one in enumerate(given)]
+
+    def spelt(state: dict[str, Any], letter: str) -> str:
+        return json.dumps(state, sort_keys=True).replace(f'"{letter}', '"').replace(f":{letter}", ":")
+
+    empty = await look()
+    await store.insert(list_of("a"))
+    first = await look()
+    await store.insert_offered(list_of("b"))
+    both = await look()
+    hashes = {key: value for key, value in changes(empty, first).items() if key.startswith("job:")}
+    others = {key: value for key, value in changes(first, both).items() if key.startswith("job:")}
+    for one in (*hashes.values(), *others.values()):
+        one["rank"] = one["rank"].partition("/")[0]
+        one.update(dict.fromkeys(("created_at", "updated_at", "run_at"), "then"))
+    assert spelt(hashes, "a") == spelt(others, "b")
+    assert both["pending"] == {"a0": "9/1", "a1": "5/2", "a2": "5/3", "b0": "9/4", "b1": "5/5", "b2": "5/6"}
+    assert both["offered"] == {"b0": "9/4", "b1": "5/5", "b2": "5/6"}
+    for key in ("types", "depths", "tallies", "minutes"):
+        assert both[key] == {name: type(n)(2 * int(n)) for name, n in first[key].items()}, key
+    assert both["by_type:one"] == ["a0", "a2", "b0", "b2"]
+    assert both["unfinished"].keys() == {"a0", "a1", "a2", "b0", "b1", "b2"}
+
+
+async def test_known_jobs_stay_as_they_are(store: RedisStore, look: Look) -> None:
+    await store.insert_offered([JOB])
+    before = await look()
+    again = await store.insert_offered([JOB._replace(priority=9), new_job(id="b"), new_job(id="b")])
+    assert [one.created for one in again] == [False, True, False]
+    assert again[0] == Inserted("a", JOB.queue, None, None, False)
+    after = await look()
+    assert changes(before["job:a"], after["job:a"]) == {}
+    assert after["offered"] == {"a": "5/1", "b": "5/3"}
+    assert after["tallies"] == {"enqueued:n:task": "2"}
+    assert after["event_seq"] == "2"
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_closed_queue(store: RedisStore, look: Look, client: Redis, redis_prefix: str, count: int) -> None:
+    await store.insert_offered([JOB])
+    await client.set(f"{redis_prefix}{{work}}:closed", "1")
+    before = await look()
+    with pytest.raises(QueueClosed, match="work"):
+        await store.insert_offered([new_job() for _ in range(count)])
+    assert changes(before, await look()) == {}
+    assert not (await store.insert_offered([JOB]))[0].created
+
+
+@pytest.mark.parametrize("key", ["offered", "event_seq", "generation", "sleepers"])
+async def test_no_foreign_key_of_the_delivery_keeps_a_job_out(
+    store: RedisStore, client: Redis, redis_prefix: str, key: str
+) -> None:
+    await client.rpush(f"{redis_prefix}{{work}}:{key}", "foreign")
+    assert (await store.insert_offered([JOB]))[0].created
+    assert await client.zrange(f"{redis_prefix}{{work}}:pending", 0, -1) == ["a"]
+    assert await client.lrange(f"{redis_prefix}{{work}}:{key}", 0, -1) == ["foreign"]
+
+
+async def test_its_event(store: RedisStore, settings: RedisSettings, jobs_in_redis: JobQueue) -> None:
+    batches = jobs_in_redis.bus.subscribe()
+    assert isinstance(jobs_in_redis.bus, RedisEventBus)
+    assert (await anext(batches)).gap
+    await store.insert_offered([JOB, new_job(id='"b"', type='a "type" é', priority=-7)])
+    batch = await anext(batches)
+    assert (batch.queue, batch.number, batch.gap) == (JOB.queue, 1, False)
+    extras = [(event.id, event.type, event.extra) for event in batch.events]
+    assert extras == [
+        ("a", JOB.type, {"priority": 5, "status": "queued"}),
+        ('"b"', 'a "type" é', {"priority": -7, "status": "queued"}),
+    ]
+    assert {event.event for event in batch.events} == {EventName.CREATED}
+    await store.insert_offered([new_job()])
+    assert (await anext(batches)).number == 2
+    await batches.aclose()  # type: ignore[attr-defined]
+
+
+def test_the_body_of_its_event_is_that_of_all_others() -> None:
+    job = new_job(id='"\\b', type='a "type" é', priority=-7)
+    (event,) = creation_events([job], [Inserted(job.id, job.queue, 1, None, True)])
+    assert f"[{encode_queued(job)}]" == encode_events([event])
+
+
+async def test_which_jobs_it_takes(store: RedisStore, settings: RedisSettings) -> None:
+    job = new_job()
+    assert not store.offers([job])  # whose queue has no name in the store yet
+    await store.insert([job])
+    assert store.offers([job, new_job()])
+    assert not store.offers([new_job(queue="other")])
+    assert not store.offers([job, new_job(queue="other")])
+    assert not store.offers([job] * 1000)
+    for given in ({"delay": 1.0}, {"run_at": 1.0}, {"ordering_key": "k"}, {"unique_key": "k"}):
+        assert not store.offers([new_job(**given)])
+    for rule in ({"limit": 5}, {"aging": 1.0}):
+        ruled = RedisStore(settings, rules={job.queue: QueueRules.model_validate(rule)})
+        await ruled.insert([new_job()])
+        assert not ruled.offers([job])
+        await ruled.close()
+
+
+async def test_a_lone_enqueue_is_one_script_and_one_send(
+    jobs_in_redis: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for queue in ("default", "other"):
+        await jobs_in_redis.enqueue("anything", queue=queue)
+    await jobs_in_redis._enqueuer.drain()
+    sent: list[Sequence[Sequence[Any]]] = []
+    execute = PipelinedConnection.execute
+
+    async def counted(self: PipelinedConnection, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        sent.append(commands)
+        return await execute(self, commands)
+
+    async def refused(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("another send")
+
+    monkeypatch.setattr(PipelinedConnection, "execute", counted)
+    monkeypatch.setattr(Redis, "execute_command", refused)
+    monkeypatch.setattr(Pipeline, "execute", refused)
+    for queue in ("default", "other", "default"):
+        await jobs_in_redis.enqueue("anything", queue=queue)
+    await jobs_in_redis._enqueuer.drain()
+    assert [[command[0] for command in commands] for commands in sent] == [["EVALSHA"]] * 3
