@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.compare.bars import Verdict, judge
-from benchmarks.compare.contestants import CONTESTANTS, Contestant, PeerUnavailable, default_folder, python_of
+from benchmarks.compare.contestants import CONTESTANTS, OWN, Contestant, PeerUnavailable, default_folder, python_of
 from benchmarks.compare.measures import MEASURES, QUICK, RULES, Measurement, Sizes
 from benchmarks.compare.results import Results
 from benchmarks.compare.stage import Failed, Stage
@@ -52,8 +52,9 @@ def chosen(only: Sequence[str]) -> tuple[tuple[Contestant, ...], tuple[str, ...]
     if unknown := wanted - names - {*MEASURES, *RULES}:
         known = ", ".join((*(each.name for each in CONTESTANTS), *MEASURES, RULE_GROUP, *RULES))
         raise ValueError(f"--only: {', '.join(sorted(unknown))} is none of {known}")
-    contestants = tuple(each for each in CONTESTANTS if each.name in wanted or not wanted & names)
     measures = tuple(each for each in (*MEASURES, *RULES) if each in wanted or not wanted - names)
+    measured = OWN if set(measures) <= set(RULES) else CONTESTANTS
+    contestants = tuple(each for each in measured if each.name in wanted or not wanted & names)
     return contestants, measures
 
 

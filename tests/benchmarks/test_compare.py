@@ -147,9 +147,12 @@ class TestChoice:
         assert chosen([]) == (CONTESTANTS, (*MEASURES, *RULES))
 
     def test_names_of_both_kinds(self) -> None:
-        contestants, measures = chosen(["redis,huey", "rules"])
+        contestants, measures = chosen(["redis,huey", "single", "rules"])
         assert [each.name for each in contestants] == ["redis", "huey"]
-        assert measures == RULES
+        assert measures == ("single", *RULES)
+
+    def test_rules_are_of_this_queue_alone(self) -> None:
+        assert chosen(["rules"]) == (OWN, RULES)
 
     def test_an_unknown_name_is_refused(self) -> None:
         with pytest.raises(ValueError, match="celery is none of postgres, "):
