@@ -90,6 +90,8 @@ SPACING, SPACING_MOST = 0.002, 0.01
 """Seconds from one send of short lists to the next, and at most where the server or the machine is so busy that an
 answer takes long: a producer that enqueues one job after the other pays for each send with two processes that wake,
 some 0.2 ms on two cores. The first after a pause goes out at once."""
+LATER = 0.001
+"""Seconds that the last of these wait longer."""
 TIMES = 2
 """The spacing in answers: so sends take up at most half of the time."""
 TURNS = 3
@@ -139,7 +141,7 @@ class CreationEffects:
         self._jobs += len(jobs)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
-        elif self._jobs >= LIST:
+        elif self._jobs >= LIST or time.monotonic() >= self._next_at:
             self._end_pause()
 
     async def _room(self) -> bool:
@@ -180,17 +182,17 @@ class CreationEffects:
                 self._moved.set()
 
     async def _wait_between(self) -> None:
-        loop = asyncio.get_running_loop()
         left = self._next_at - time.monotonic()
-        if left <= 0:
-            # The next insert of the caller goes out first: the store works on it meanwhile.
-            for _ in range(TURNS):
-                await asyncio.sleep(0)
-        elif not self._hurrying:
+        if left > 0 and not self._hurrying:
+            loop = asyncio.get_running_loop()
             self._pause = loop.create_future()
-            timer = loop.call_later(left, self._end_pause)
+            # A producer that goes on ends the pause itself: its process is awake then.
+            timer = loop.call_later(left + LATER, self._end_pause)
             await self._pause
             timer.cancel()
+        # The next insert of the caller goes out first: the store works on it meanwhile.
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
 
     def _end_pause(self) -> None:
         if self._pause is not None and not self._pause.done():
