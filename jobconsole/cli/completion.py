@@ -1,7 +1,7 @@
 """`jobconsole completion`: a script that completes commands, verbs, options and fixed values without starting us.
 
-It is made from the parsers themselves, so that no verb can be missing. For names of queues, types and signatures it
-calls `completion --names`, which reads them from the store, briefly, and is silent where it cannot.
+It is made from the parsers themselves, so that no verb can be missing. For names of queues, types, signatures and
+saved filters it calls `completion --names`, which reads them from the store, briefly, and is silent where it cannot.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from queue_core.queue import JobQueue
 
 SHELLS = ("bash", "fish", "zsh")
-KINDS = ("queue", "type", "signature")
+KINDS = ("queue", "type", "signature", "filter")
 """What names can be printed of."""
 OPTIONS = {
     "--queue": "queue",
@@ -29,6 +29,7 @@ OPTIONS = {
     "--move-to": "queue",
     "--type": "type",
     "--signature": "signature",
+    "--filter": "filter",
 }
 ARGUMENTS = {"QUEUE": "queue", "TYPE": "type", "SIG": "signature", "SIGNATURE": "signature"}
 """Options, and arguments by how the help names them, that take such names."""
@@ -149,6 +150,8 @@ async def _names(jobs: JobQueue, kind: str) -> list[str]:
         return sorted(queue.name for queue in (await jobs.inspector.overview()).queues)
     if kind == "type":
         return sorted(await jobs.inspector.types())
+    if kind == "filter":
+        return [f"@{saved.name}" for saved in await jobs.filters.list()]
     from queue_core.model.filters import parse
 
     return [one.signature for one in await jobs.inspector.signatures(parse("status:dead"), 900.0, 1, MOST_NAMES)]

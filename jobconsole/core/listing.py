@@ -178,7 +178,7 @@ class TableCursor(Generic[T]):
     everything: bool = False
     # the row that was marked last: where a range begins
     marked_last: str | None = None
-    # rows that came in above what is shown since the cursor was last moved
+    # rows that came in since the cursor was last moved and are above the first visible one
     above: int = 0
     _leaving: set[str] = field(default_factory=set)
 
@@ -216,8 +216,7 @@ class TableCursor(Generic[T]):
             self._carry(self.places[anchor] - self.place, head)
         else:
             self._reseat(follow or seat or not had_rows)
-        if self.top == 0:
-            self.above = 0
+        self.above = min(self.above, self.top)
         self._leaving &= set(self.places)
 
     def move_to(self, place: int) -> None:
@@ -242,8 +241,7 @@ class TableCursor(Generic[T]):
         if not (still and self.key is not None):
             self.top = min(self.top, len(self.rows) - height)
         self.top = max(0, self.top)
-        if self.top == 0:
-            self.above = 0
+        self.above = min(self.above, self.top)
 
     def toggle_mark(self) -> None:
         """Mark or unmark the row under the cursor; where everything was marked, nothing is afterwards."""

@@ -91,3 +91,20 @@ def test_saved_filters(shop: Shop) -> None:
         assert "\x1b" not in answer.err
     assert shop("--read-only", "filter", "save", "a", "queue:x").code == 5
     assert shop("--read-only", "filter", "list").code == 0
+
+
+def test_a_saved_filter_is_used_by_its_name(shop: Shop) -> None:
+    shop.play(scene)
+    assert shop("filter", "save", "a-mail", f"sig:{ONE}").code == 0
+    assert shop("filter", "save", "all", "status:dead").code == 0
+    for text, count in (("@a-mail", 3), ("@all", 4), ("@all @a-mail", 3), (f"@a-mail !sig:{ONE}", 0), ('"@a-mail"', 0)):
+        assert len(shop("dlq", "list", "--filter", text, "--json").body["jobs"]) == count, text
+    assert len(shop("job", "list", "--filter", 'word "a @nothing"', "--json").body["jobs"]) == 0
+    answer = shop("dlq", "groups", "--filter", "@night")
+    assert (answer.code, answer.out) == (4, "")
+    assert answer.err.endswith("no filter is saved as 'night'; 'filter list' names those that are\n")
+    answer = shop("dlq", "delete", "--filter", "!@all", "--yes")
+    assert (answer.code, answer.out) == (2, "")
+    assert "a saved filter cannot be turned round" in answer.err
+    assert shop("completion", "--names", "filter").out == "@a-mail\n@all\n"
+    assert shop("dlq", "delete", "--filter", "@a-mail", "--yes", "--json").body["processed"] == 3

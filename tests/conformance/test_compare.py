@@ -85,6 +85,7 @@ async def test_what_distinguishes_best_comes_first(world: World) -> None:
         job_id = await died(world, {"n": number, "id": f"d{number}", "lang": "fr", "region": "eu", "to": ["x"]})
     found = await compare(world.inspector, job_id)
     assert {one.name for one in found.contrasts[:2]} == {"payload.region", "payload.lang"}
+    assert (found.contrasted, found.contrasted_completed) == (20, 20)
     assert {line[1] for line in lines(found)[:2]} == {"region", "lang"}
     assert found.fields[-1].sign == "="
     assert (await compare(world.inspector, found.completed.id)).contrasts == ()  # type: ignore[union-attr]

@@ -27,6 +27,9 @@ def test_rows_that_come_in_above_move_nothing_under_the_eye() -> None:
     chosen = selection("cdefgh", 1)
     chosen.show(list("abcdefgh"))
     assert (chosen.key, chosen.place - chosen.top, chosen.above) == ("d", 1, 2)
+    chosen.move_to(1)
+    chosen.scroll(HEIGHT)
+    assert (chosen.top, chosen.above) == (1, 1), "rows that can be seen are not above"
 
 
 def test_a_row_that_vanishes_leaves_the_cursor_on_nothing() -> None:

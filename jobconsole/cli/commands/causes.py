@@ -127,6 +127,7 @@ def _show(output: Output, found: Comparison, equal: bool) -> int:
         bodies = {"failing": job_body(found.failing), "completed": None if completed is None else job_body(completed)}
         fields = found.fields if equal else found.different
         body = {**bodies, "fields": fields, "equal": found.equal, "older": found.older, "contrasts": found.contrasts}
+        body |= {"contrasted": found.contrasted, "contrasted_completed": found.contrasted_completed}
         output.json(body)
         return DONE
     show_facts(output, (

@@ -190,9 +190,11 @@ class Header(LineWidget):
         return fit(spans, width)
 
     def _needing(self, snapshot: Snapshot) -> list[tuple[str, Spans, int]]:
-        """How many signatures are new or back, where there is room; of a filter there would be too few."""
-        if self.size.width < COUNTED or snapshot.needs.where != DEAD:
+        """How many signatures are new or back, where there is room; of a filtered list only its own are known."""
+        if self.size.width < COUNTED:
             return []
+        if snapshot.needs.where != DEAD:
+            return [("NEW", (("?", "faint"),), 7), ("REGRESSED", (("?", "faint"),), 13)]
         words = Counter(state.word for state in snapshot.states.values())
         return [
             ("NEW", ((humanize.exact(words["new"]), "warn" if words["new"] else "faint"),), 7),

@@ -69,6 +69,8 @@ class OperationTable(Table[OperationLine]):
         above, glyphs = self.selection.above, self.console.glyphs
         newer = ((f"{glyphs.up} {above:,} newer, g shows them  ", "accent"),) if above else ()
         spans = (*newer, *operations_line(self.console.model.active_operations.lines, glyphs))
+        if not spans and self.pages.loaded:
+            spans = (("none running", "muted"),)
         return (*spans, (f"  /{self.filter_text}", "accent")) if self.filter_text else spans
 
     def read(self, before: int | None = None) -> None:
@@ -319,7 +321,8 @@ class OperationStrip(Pane):
 
     def heading(self) -> Spans:
         """Title, and how many there are, for there may be more than lines."""
-        return (("Operations  ", "title"), *operations_line(self._shown(), self.console.glyphs))
+        going = operations_line(self._shown(), self.console.glyphs) or (("none running", "muted"),)
+        return (("Operations  ", "title"), *going)
 
     def note(self) -> Spans:
         """Where they are paused and cancelled."""

@@ -11,7 +11,7 @@ from queue_core.client.causes.breakdown import breakdown
 from queue_core.client.causes.fields import bounded, scalar
 from queue_core.model.filters import Filter, Term
 from queue_core.model.job import Job
-from queue_core.model.report import Dimension
+from queue_core.model.report import Breakdown, Dimension
 from queue_core.model.states import Status
 from queue_core.ports.inspector import Inspector
 
@@ -52,6 +52,9 @@ class Comparison:
     older: bool
     # the fields of payloads that distinguish the dead jobs of its error, best first; () where it is not dead
     contrasts: tuple[Dimension, ...] = ()
+    # how many dead and how many completed jobs their shares are of
+    contrasted: int = 0
+    contrasted_completed: int = 0
 
     @property
     def different(self) -> tuple[ComparedField, ...]:
@@ -74,9 +77,7 @@ async def compare(inspector: Inspector, job_id: str, back: int = 0) -> Compariso
     failing = await inspector.get(job_id)
     where = Filter((Term("status", "=", Status.COMPLETED.value), Term("type", "=", failing.type)))
     limit = min(back, MOST_PAIRS - 1) + 2
-    sample, contrasts = await asyncio.gather(
-        inspector.sample(where, limit + 1, among=AMONG), _contrasts(inspector, failing)
-    )
+    sample, causes = await asyncio.gather(inspector.sample(where, limit + 1, among=AMONG), _causes(inspector, failing))
     found = [job for job in sample if job.id != failing.id][:limit]
     if not found:
         return Comparison(failing, None, (), older=False)
@@ -84,14 +85,17 @@ async def compare(inspector: Inspector, job_id: str, back: int = 0) -> Compariso
     older = place + 1 < min(len(found), MOST_PAIRS)
     # A sample has no long payloads.
     completed = found[place] if found[place].payload is not None else await inspector.get(found[place].id)
-    fields = _in_order(_fields(failing.payload, completed.payload), contrasts)
-    return Comparison(failing, completed, fields, older, contrasts)
+    fields = _fields(failing.payload, completed.payload)
+    if causes is None:
+        return Comparison(failing, completed, _in_order(fields, ()), older)
+    fields = _in_order(fields, causes.fields)
+    return Comparison(failing, completed, fields, older, causes.fields, causes.sampled, causes.completed)
 
 
-async def _contrasts(inspector: Inspector, failing: Job) -> tuple[Dimension, ...]:
+async def _causes(inspector: Inspector, failing: Job) -> Breakdown | None:
     if failing.signature is None or failing.status is not Status.DEAD:
-        return ()
-    return (await breakdown(inspector, failing.signature)).fields
+        return None
+    return await breakdown(inspector, failing.signature)
 
 
 def _in_order(fields: Sequence[ComparedField], contrasts: Sequence[Dimension]) -> tuple[ComparedField, ...]:
