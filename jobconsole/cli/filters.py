@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import DONE, Missing
+from jobconsole.cli.failures import DONE, Missing, UsageError
 from jobconsole.cli.output import Output, TextColumn
 from jobconsole.cli.root import Parser, add_change, add_verbs
 from jobconsole.cli.session import connected
@@ -100,3 +101,45 @@ def _done(output: Output, number: int, past: str, name: str, text: str) -> int:
     else:
         output.line(f"#{number} {past} {safe(name, 80)}: {safe(text, 300)}")
     return DONE
+
+
+_SAVED = re.compile(r'"(?:\\.|[^"\\])*"|(?<!\S)(!?)@([^\s"]+)')
+"""What is in quotes, or the name of a saved filter."""
+
+
+def read_saved(options: argparse.Namespace, output: Output) -> None:
+    """Put saved filters in the place of their names in --filter, if it has any.
+
+    Raises:
+        Missing: no filter is saved under a name.
+        UsageError: one is to be turned round.
+        ConfigurationError, StoreUnavailable, SchemaError: the store cannot be read.
+    """
+
+    async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        options.filter = await with_saved(jobs, options.filter)
+        return DONE
+
+    if any(found[2] for found in _SAVED.finditer(options.filter)):
+        connected(options, output, run)
+
+
+async def with_saved(jobs: JobQueue, text: str) -> str:
+    """Return a filter with the saved ones in the place of their names, such as `@night type:mail`.
+
+    Raises:
+        Missing: no filter is saved under a name.
+        UsageError: one is to be turned round.
+    """
+    texts = {saved.name: saved.text for saved in await jobs.filters.list()}
+
+    def saved(found: re.Match[str]) -> str:
+        if not found[2]:
+            return found[0]
+        if found[1]:
+            raise UsageError(f"'{safe(found[0], 80)}': a saved filter cannot be turned round, only its terms can")
+        if found[2] not in texts:
+            raise Missing(f"no filter is saved as '{safe(found[2], 80)}'; 'filter list' names those that are")
+        return texts[found[2]]
+
+    return _SAVED.sub(saved, text)

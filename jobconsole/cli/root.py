@@ -13,7 +13,6 @@ from jobconsole.cli.output import Output
 
 if TYPE_CHECKING:
     from queue_core.client.logs import LogFormat, LogLevel
-    from queue_core.queue import JobQueue
 
 
 _MAY_BE_EMPTY = {"prefix", "why"}
@@ -243,23 +242,9 @@ def _run(arguments: list[str]) -> int:
         return _version(output)
     if options.noun is None:
         options = parser.parse_args([*arguments, "ui"])
-    _read_saved(options, output)
+    if "@" in (getattr(options, "filter", None) or ""):
+        import_module("jobconsole.cli.filters").read_saved(options, output)
     return _finish(options.run, options, output)
-
-
-def _read_saved(options: argparse.Namespace, output: Output) -> None:
-    """Put saved filters in the place of their names in --filter."""
-    if "@" not in (getattr(options, "filter", None) or ""):
-        return
-    from jobconsole.cli.selection import names_saved, with_saved
-    from jobconsole.cli.session import connected
-
-    async def read(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        options.filter = await with_saved(jobs, options.filter)
-        return 0
-
-    if names_saved(options.filter):
-        connected(options, output, read)
 
 
 def _finish(run: object, options: argparse.Namespace, output: Output) -> int:

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from jobconsole.cli.failures import Missing, UsageError, note, progress
+from jobconsole.cli.failures import UsageError, note, progress
 from jobconsole.cli.root import duration
 from queue_core.errors import FilterError, JobNotFound, QueueNotFound
-from queue_core.model.text import safe
 
 if TYPE_CHECKING:
     from queue_core.client.finding.search import SearchProgress
@@ -61,36 +60,6 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", nargs="*", metavar="ID", help="jobs; - reads ids from standard input")
     add_filters(parser)
     parser.add_argument("--all", action="store_true", help="every job that this verb acts on")
-
-
-_SAVED = re.compile(r'"(?:\\.|[^"\\])*"|(?<!\S)(!?)@([^\s"]+)')
-"""What is in quotes, or the name of a saved filter."""
-
-
-def names_saved(text: str | None) -> bool:
-    """Whether a filter has names of saved ones."""
-    return any(found[2] for found in _SAVED.finditer(text or ""))
-
-
-async def with_saved(jobs: JobQueue, text: str) -> str:
-    """Return a filter with the saved ones in the place of their names, such as `@night type:mail`.
-
-    Raises:
-        Missing: no filter is saved under a name.
-        UsageError: one is to be turned round.
-    """
-    texts = {saved.name: saved.text for saved in await jobs.filters.list()}
-
-    def saved(found: re.Match[str]) -> str:
-        if not found[2]:
-            return found[0]
-        if found[1]:
-            raise UsageError(f"'{safe(found[0], 80)}': a saved filter cannot be turned round, only its terms can")
-        if found[2] not in texts:
-            raise Missing(f"no filter is saved as '{safe(found[2], 80)}'; 'filter list' names those that are")
-        return texts[found[2]]
-
-    return _SAVED.sub(saved, text)
 
 
 def filter_of(options: argparse.Namespace, *always: str) -> Filter:

@@ -17,7 +17,7 @@ from jobconsole.format.cuts import cut_apart
 from jobconsole.format.glyphs import Glyphs, spark
 from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Spans, fit, labelled
 from jobconsole.present.facts import Fact
-from jobconsole.present.signature import owner_spans, since_mark, since_spans, state_spans
+from jobconsole.present.signature import owner_spans, since_mark, since_spans, state_spans, title_spans, type_spans
 from queue_core.model.report import SignatureInfo, WorkerInfo
 from queue_core.model.states import Status
 from queue_core.model.triage.signatures import SignatureState
@@ -134,20 +134,6 @@ def _age(moment_of_row: datetime | None, context: RenderContext, tone: str = "mu
     return ((humanize.age(humanize.seconds_between(moment_of_row, context.now)), tone),)
 
 
-def _types(info: SignatureInfo, context: RenderContext) -> Spans:
-    if not info.types:
-        return ()
-    first = (info.types[0][0], "muted")
-    return (first,) if len(info.types) == 1 else (first, (f" +{len(info.types) - 1}", "faint"))
-
-
-def _title(info: SignatureInfo, usual: str) -> Spans:
-    name, colon, rest = info.title.partition(": ")
-    title = ((name, "strong"), (colon + rest, "text"))
-    other = info.types[0][0] if usual and info.types and info.types[0][0] != usual else ""
-    return ((f"{other} ", "accent"), *title) if other else title
-
-
 def _grown(info: SignatureInfo, context: RenderContext) -> Spans:
     return ((f"+{humanize.short(info.grown)}", "warn"),) if info.grown else (("0", "faint"),)
 
@@ -157,6 +143,11 @@ def trend_of(info: SignatureInfo, glyphs: Glyphs) -> Spans:
     return ((spark(info.trend, TREND, glyphs.levels[:-1]), "accent"),)
 
 
+def state_column(states: Mapping[str, SignatureState]) -> Column[SignatureInfo]:
+    """Return the column of states: REGRESSED, muted 59m, res. r125."""
+    return Column("STATE", 9, lambda info, context: state_spans(states.get(info.signature), context, short=True))
+
+
 def signature_columns(
     window: str,
     usual: str = "",
@@ -164,11 +155,14 @@ def signature_columns(
     trend: bool = False,
     states: Mapping[str, SignatureState] = NO_STATES,
     narrow: bool = False,
+    wide: bool = False,
+    whole: bool = False,
 ) -> tuple[Column[SignatureInfo], ...]:
     """Return the columns of error signatures; `window`: the time over which growth is counted, such as 15m.
 
     `usual`: the type that nearly all are of; only others are shown, before the title. `same`: characters that a title
     shares with another. `trend`: deaths are drawn. `states`: owners and releases have columns. `narrow`: types are cut.
+    `wide`: states have a column, else they are before the title. `whole`: owners are not cut to two letters.
     """
 
     def cut(info: SignatureInfo, spans: Spans, width: int, ellipsis: str) -> Spans:
@@ -176,23 +170,26 @@ def signature_columns(
         return cut_apart(spans, width, before + (same or {}).get(info.title, 0), ellipsis)
 
     def title(info: SignatureInfo, context: RenderContext) -> Spans:
-        return (*state_spans(states.get(info.signature), context), *_title(info, usual))
+        return (*(() if stated else state_spans(states.get(info.signature), context)), *title_spans(info, usual))
 
     bars: Column[SignatureInfo] = Column("TREND", TREND, lambda info, at: trend_of(info, at.glyphs), need=4)
     known: list[Column[SignatureInfo]] = []
+    stated = wide and any(one.word != "known" for one in states.values())
     if any(one.owner for one in states.values()):
-        known.append(Column("BY", 2, lambda info, context: owner_spans(states.get(info.signature)), need=2))
+        name, cells = ("OWNER", 8) if whole else ("BY", 2)
+        known.append(Column(name, cells, lambda info, _: owner_spans(states.get(info.signature), whole), need=2))
     if any(since_mark(state) != "-" for state in states.values()):
         known.append(Column("SINCE", 6, lambda info, context: since_spans(states.get(info.signature)), need=1))
     if not usual:
-        known.append(Column("TYPE", 11 if narrow else 13, _types, need=3))
+        known.append(Column("TYPE", 11 if narrow else 13, lambda info, context: type_spans(info), need=3))
     return (
+        *([state_column(states)] if stated else []),
         Column("COUNT", 6, lambda info, context: number(info.count, tone="strong"), right=True),
         Column(window, 6, _grown, right=True),
         *([bars] if trend else []),
         Column("LAST", 4, lambda info, context: _age(info.last_seen, context), right=True, need=2),
         *known,
-        Column("ERROR SIGNATURE", 28 if narrow else 30, title, flex=True, cut=cut),
+        Column("ERROR SIGNATURE", 28 if narrow else 20 if stated else 30, title, flex=True, cut=cut),
     )
 
 

@@ -12,6 +12,7 @@ from queue_core.model.triage.signatures import NEXT, NOW, Ruled, SignatureFacts,
 
 if TYPE_CHECKING:
     from jobconsole.format.spans import RenderContext, Spans
+    from queue_core.model.report import SignatureInfo
 
 
 def state_word(state: SignatureState) -> str:
@@ -31,27 +32,44 @@ def initials(owner: str) -> str:
     return owner[:2] or "-"
 
 
-def state_spans(state: SignatureState | None, context: RenderContext) -> Spans:
-    """Return a state before a title, where there is more to report than that it is known."""
+def state_spans(state: SignatureState | None, context: RenderContext, short: bool = False) -> Spans:
+    """Return a state before a title, or `short` in a column, where there is more to report than that it is known."""
     if state is None or state.word == "known":
         return ()
     word = state_word(state)
     if state.word == "muted" and state.facts.until is not None:
         word = f"{word} {age(max(0.0, state.facts.until - context.now.timestamp()))}"
     elif state.word == "resolved" and state.facts.release not in (NEXT, NOW):
-        word = f"{word} {safe(state.facts.release, 12)}"
-    return ((f"{word} ", "bad" if state.needs_attention else "faint"),)
+        word = f"{'res.' if short else word} {safe(state.facts.release, 12)}"
+    return ((word if short else f"{word} ", "bad" if state.needs_attention else "faint"),)
 
 
-def owner_spans(state: SignatureState | None) -> Spans:
-    """Return the initials of an owner."""
-    return ((safe(initials(state.owner), 2) if state else "-", "accent"),)
+def owner_spans(state: SignatureState | None, whole: bool = False) -> Spans:
+    """Return an owner's name, or its first two letters."""
+    name = "" if state is None else state.owner if whole else initials(state.owner)
+    return ((safe(name, 64) or "-", "accent"),)
 
 
 def since_spans(state: SignatureState | None) -> Spans:
     """Return the release where a signature began or came back."""
     mark = since_mark(state) if state else "-"
     return ((safe(mark, 12), "warn" if mark.endswith("!") else "muted"),)
+
+
+def type_spans(info: SignatureInfo) -> Spans:
+    """Return the most frequent type, and how many others there are."""
+    if not info.types:
+        return ()
+    first = (info.types[0][0], "muted")
+    return (first,) if len(info.types) == 1 else (first, (f" +{len(info.types) - 1}", "faint"))
+
+
+def title_spans(info: SignatureInfo, usual: str) -> Spans:
+    """Return a title, behind its type where that is another than the `usual` one."""
+    name, colon, rest = info.title.partition(": ")
+    title = ((name, "strong"), (colon + rest, "text"))
+    other = info.types[0][0] if usual and info.types and info.types[0][0] != usual else ""
+    return ((f"{other} ", "accent"), *title) if other else title
 
 
 def since_sentence(state: SignatureState) -> str:

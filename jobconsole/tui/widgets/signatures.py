@@ -31,6 +31,8 @@ USUAL, STILL_USUAL = 0.8, 0.7
 """Share of the signatures from which a type is named once for all, and down to which it stays so."""
 FEW = 4
 """Signatures from which this is done."""
+WIDE, WIDEST = 120, 180
+"""Cells of a screen from which states have a column, and from which the names of owners are whole."""
 UNREAD = "the list is still being narrowed"
 UNFROZEN = "the screen is held: the filter applies once p resumes"
 """Why the rows on the screen are not those of the filter."""
@@ -161,7 +163,13 @@ class SignatureTable(MarkTable[SignatureInfo]):
         self.usual = dominant(kinds, share) if len(fresh) >= FEW else ""
         same = shared(info.title for info in fresh)
         self.columns = signature_columns(
-            word(window), self.usual, same, states=self.states, narrow=self.screen.has_class("-narrow")
+            word(window),
+            self.usual,
+            same,
+            states=self.states,
+            narrow=self.screen.has_class("-narrow"),
+            wide=self.screen.size.width >= WIDE,
+            whole=self.screen.size.width >= WIDEST,
         )
 
     def _sorted(self, rows: Sequence[SignatureInfo]) -> Sequence[SignatureInfo]:
