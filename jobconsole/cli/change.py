@@ -34,6 +34,7 @@ from jobconsole.cli.selection import (
     JobSelection,
     add_selection,
     check_queue,
+    check_signature,
     find_ids,
     search,
     search_body,
@@ -74,6 +75,8 @@ def operate(options: argparse.Namespace, output: Output, verb: Verb, narrowed: S
         await check_queue(jobs, options.queue)
         found = replace(chosen, ids=await find_ids(jobs, chosen.ids))
         plan, warnings = await _planned(jobs, options, verb, found)
+        if not plan.ids:
+            await check_signature(jobs, options.signature)
         if options.dry_run:
             return _report_dry_run(output, verb, plan, warnings)
         _confirm(options, verb, plan)

@@ -4,7 +4,7 @@
 1    failed: a check failed, part of the work was not done, a server refused a statement, or this program has a fault
 2    usage: an argument, a configuration, or a job that was refused for its content
 3    a server cannot be reached, or has no (or an older) schema; a file cannot be opened, or is no database of ours
-4    the job, queue, schedule, worker, type or operation does not exist
+4    the job, signature, queue, schedule, worker, type or operation does not exist
 5    refused: read-only, no --yes, a queue at its limit or closed, or a schema that is newer than this program
 130  interrupted
 """

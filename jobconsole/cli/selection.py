@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from jobconsole.cli.failures import UsageError, note, progress
+from jobconsole.cli.failures import Missing, UsageError, note, progress
 from jobconsole.cli.root import duration
 from queue_core.errors import FilterError, JobNotFound, QueueNotFound
 
@@ -116,6 +116,40 @@ async def check_queue(jobs: JobQueue, name: str | None) -> None:
     """
     if name is not None and name not in await jobs.store.queues():
         raise QueueNotFound(name)
+
+
+_OPERATIONS = 1_000
+"""Operations, the last ones, that are looked through for a signature."""
+
+
+async def check_signature(jobs: JobQueue, given: str | None) -> None:
+    """Check that the store knows a signature that begins so; None passes.
+
+    One whose jobs were all retried since is known by its whole name, by what was set of it, and by the last operations
+    on it.
+
+    Raises:
+        Missing: it does not.
+    """
+    if given is None:
+        return
+    from queue_core.model.filters import Filter, Term
+
+    name = given.lower()
+    terms = (Term("status", "=", "dead"), Term("signature", "=", name))
+    known = (
+        await jobs.inspector.known_signatures(Filter(terms), 60.0, 1)
+        or await jobs.inspector.signature_deaths([name])
+        or any(one.startswith(name) for one in (await jobs.inspector.signature_facts())[1])
+        or await jobs.inspector.count(Filter(terms, trash=True), 1)
+        or any(
+            signature.startswith(name)
+            for operation in await jobs.operations.list_operations(_OPERATIONS)
+            for signature in operation.request.signatures
+        )
+    )
+    if not known:
+        raise Missing(f"no dead job has a signature that begins with '{given}'")
 
 
 def canonical(job_id: str) -> str:

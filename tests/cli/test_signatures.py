@@ -130,3 +130,27 @@ def test_a_state_beyond_all_dates_is_shown(shop: Shop) -> None:
     shop.play(muted)
     assert shop("dlq", "show", SIGNATURE).code == 0
     assert shop("dlq", "groups", "--json").code == 0
+
+
+def test_a_verb_on_a_signature_that_the_store_does_not_know_finds_none(shop: Shop) -> None:
+    shop.play(scene)
+    named = "no dead job has a signature that begins with 'ffffff'"
+    verbs = ("retry", "move --to-queue slow", "delete --yes", "restore", "purge --yes", "retry --dry-run", "export")
+    for verb in (*verbs, "retry --all", "retry --type task"):
+        answer = shop("dlq", *verb.split(), "--signature", "ffffff")
+        assert (answer.code, answer.out, answer.err) == (4, "", f"jobconsole: {named}\n"), verb
+    assert shop("dlq", "show", "ffffff").err == f"jobconsole: {named}\n"
+    assert shop("dlq", "retry", "--signature", "aaaa", "--type", "other").out == "retried 0 jobs\n"
+    assert shop("dlq", "retry", "--signature", "aaaa").out == "retried 1 job\n"
+    for again in ("aaaa", SIGNATURE, SIGNATURE.upper()):
+        answer = shop("dlq", "retry", "--signature", again)
+        assert (answer.code, answer.out) == (0, "retried 0 jobs\n")
+
+
+def test_a_signature_in_the_trash_is_known(file_shop: Shop) -> None:
+    shop = file_shop
+    shop.play(scene)
+    assert shop("dlq", "delete", "--type", "task", "--yes").out == "deleted 1 job\n"
+    assert shop("dlq", "retry", "--signature", "aaaa").out == "retried 0 jobs\n"
+    assert shop("dlq", "restore", "--signature", "aaaa", "--type", "other").out == "restored 0 jobs\n"
+    assert shop("dlq", "restore", "--signature", "aaaa").out == "restored 1 job\n"

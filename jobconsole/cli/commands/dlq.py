@@ -17,6 +17,7 @@ from jobconsole.cli.selection import (
     add_filters,
     add_selection,
     check_queue,
+    check_signature,
     filter_of,
     find_ids,
     search,
@@ -64,6 +65,7 @@ def run_export(options: argparse.Namespace, output: Output) -> int:
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
+        await check_signature(jobs, options.signature)
         await search(jobs, options, chosen.where)
         target = Target("command line", await find_ids(jobs, chosen.ids), wheres)
         export_options = ExportOptions(target, _format(options), options.tracebacks, options.limit)

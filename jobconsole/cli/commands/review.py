@@ -12,7 +12,7 @@ from jobconsole.cli.failures import DONE, Refused, note, prompt
 from jobconsole.cli.output import Output
 from jobconsole.cli.pace import changed_one
 from jobconsole.cli.root import Parser
-from jobconsole.cli.selection import add_filters, check_queue, filter_of, search
+from jobconsole.cli.selection import add_filters, check_queue, check_signature, filter_of, search
 from jobconsole.cli.session import connected
 from jobconsole.format.humanize import plural
 from jobconsole.present.facts import attempts, moment
@@ -56,6 +56,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
+        await check_signature(jobs, options.signature)
         await search(jobs, options, where)
         review = _Review(jobs, note if output.as_json else output.line, options)
         await review.through(where)
