@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobconsole.format.cuts import cut_apart, dominant, shared
+from jobconsole.format.cuts import cut_apart, dominant, shared, title_parts
 from jobconsole.format.spans import width_of
 
 
@@ -46,3 +46,31 @@ def test_two_texts_never_look_alike(head: str, one: str, other: str, width: int)
 )
 def test_a_name_dominates_from_four_fifths_on(names: dict[str, int], found: str) -> None:
     assert dominant(names, 0.8) == found
+
+
+TITLE = (("Dead letters  ", "title"), ("3 signatures", "muted"), (" · 18 jobs", "muted"))
+NOTE = (("↑ 2 new above  ", "warn"), ("by growth", "muted"))
+
+
+@pytest.mark.parametrize(
+    ("room", "title", "note"),
+    [
+        (90, "Dead letters  3 signatures · 18 jobs", "/type:send_email  ↑ 2 new above  by growth"),
+        (80, "Dead letters  3 signatures · 18 jobs", "/type:send_email  ↑ 2 new above"),
+        (70, "Dead letters  3 signatures · 18 jobs", "/type:send_ema…  ↑ 2 new above"),
+        (60, "Dead letters  3 signatures", "/type:send_ema…  ↑ 2 new above"),
+        (40, "Dead letters", "/type:send_email"),
+        (26, "Dead letters …", "filtered"),
+        (20, "Dead le…", "filtered"),
+    ],
+)
+def test_a_filter_is_always_seen(room: int, title: str, note: str) -> None:
+    shown = title_parts(TITLE, NOTE, "type:send_email", room)
+    assert tuple("".join(text for text, _ in spans) for spans in shown) == (title, note)
+
+
+@given(st.text(min_size=1), st.integers(8, 120), st.lists(st.tuples(st.text(), st.sampled_from(["warn", "muted"]))))
+def test_a_filter_or_that_there_is_one_is_seen_in_any_room(text: str, room: int, note: list[tuple[str, str]]) -> None:
+    title, right = title_parts(TITLE, tuple(note), text, room + 8)
+    assert width_of(title) + width_of(right) + 4 <= room + 8
+    assert right[0][0].startswith(("/", "filtered"))

@@ -9,7 +9,7 @@ from queue_core.client.finding import search
 from tests.conformance.making import failure
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
-from tests.tui.seat import NARROW, WIDE, Seat
+from tests.tui.seat import COMPACT, LOW, NARROW, WIDE, Seat
 
 Buried = dict[str, list[str]]
 
@@ -126,3 +126,33 @@ async def test_too_many_signatures_have_a_sentence(
         await seat.ready()
         await write(seat, "owner:me")
         await seat.until("more than 2 error signatures have dead jobs")
+
+
+@pytest.mark.parametrize(
+    ("size", "text", "seen"),
+    [
+        (NARROW, "sig:9f31 !owner:bo queue:mail", "/sig:9f31 !owner"),
+        (NARROW, "type:send_email !owner:bo", "/type:send_email !owne"),
+        (COMPACT, "type:send_email !owner:bo", "/type:send_email"),
+        (LOW, "type:send_email !owner:bo", "/type:send"),
+    ],
+)
+async def test_a_filter_that_does_not_fit_is_cut(
+    sit: Sit, jobs: JobQueue, buried: Buried, size: tuple[int, int], text: str, seen: str
+) -> None:
+    async with sit(size) as seat:
+        await seat.ready()
+        await seat.until("3 signatures")
+        await write(seat, text)
+        await seat.until("1 signature")
+        heading = next(line for line in seat.text().splitlines() if "1 signature" in line)
+        assert seen in heading
+
+
+async def test_marks_do_not_hide_the_filter(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
+    async with sit(NARROW) as seat:
+        await seat.ready()
+        await write(seat, "type:send_email")
+        await seat.until("1 signature")
+        await seat.press("space")
+        await seat.until("/type:send_email  1 marked")

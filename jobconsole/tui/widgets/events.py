@@ -36,7 +36,6 @@ class EventTable(Table[EventLine]):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(EVENTS, TableCursor(lambda line: line.key), id=id)
         self.where = Filter()
-        self.filter_text = ""
         # the total of events when it was held still; None while it follows
         self.held: int | None = None
         # the number of the newest event that it shows
@@ -53,12 +52,11 @@ class EventTable(Table[EventLine]):
         return (("Events", "title"), (f"  {plural(model.event_tail.total, 'event')} since {self._since()}", "muted"))
 
     def note(self) -> Spans:
-        """How many wait while it is held; the filter."""
+        """How many wait while it is held."""
         if self.held is not None:
             pending = self.console.model.event_tail.total - self.held
             return ((f"{self.console.glyphs.pause} held, {exact(pending)} pending, g follows", "warn"),)
-        text = f"/{self.filter_text}  " if self.filter_text else ""
-        return ((text, "accent"), (f"{self.console.glyphs.dot} following", "good"))
+        return ((f"{self.console.glyphs.dot} following", "good"),)
 
     def _nothing(self, width: int) -> list[Line]:
         """Why there is no event, and what to do."""

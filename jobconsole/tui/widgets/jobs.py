@@ -93,8 +93,6 @@ class JobTable(MarkTable[JobLine]):
         self.window: Window | None = None
         # the number of jobs by another source; None: unknown
         self.total: int | None = None
-        # the filter as it was written, where this list is narrowed by itself
-        self.filter_text = ""
         # of what a search of texts is; "" without one
         self.searched = ""
         # the last read found no store, and nothing was shown yet
@@ -132,15 +130,14 @@ class JobTable(MarkTable[JobLine]):
             return (("all that match are marked", "warn"),)
         if selection.marks:
             return ((f"{exact(len(selection.marks))} marked", "warn"),)
-        searched = ((f"  {self.searched}", "warn"),) if self.searched else ()
+        searched = ((self.searched, "warn"),) if self.searched else ()
         if self.order == "oldest":
-            filtered = ((f"/{self.filter_text}", "accent"), *searched, ("  ", "muted")) if self.filter_text else ()
-            return (*filtered, ("oldest first", "muted"))
+            return (*searched, ("  " if searched else "", "muted"), ("oldest first", "muted"))
         if self.window is not None and self.window.behind:
             return ((f"{self.console.glyphs.up} many newer, g shows them", "accent"),)
         if selection.above:
             return ((f"{self.console.glyphs.up} {exact(selection.above)} newer", "accent"),)
-        return ((f"/{self.filter_text}", "accent"), *searched) if self.filter_text else ()
+        return searched
 
     def list_jobs(self, where: Filter, total: int | None = None) -> None:
         """Show another list, or the same with another total."""

@@ -52,7 +52,6 @@ class OperationTable(Table[OperationLine]):
         super().__init__(OPERATIONS, TableCursor(lambda line: line.key), id=id)
         self.pages = OperationPages()
         self.where = Filter()
-        self.filter_text = ""
         # an operation that the cursor is to go to once it is there
         self.sought = 0
         self._renewal = Renewal(self, "operations")
@@ -65,13 +64,13 @@ class OperationTable(Table[OperationLine]):
         return (("Operations", "title"), (f"  {len(self.selection.rows):,}{more} kept", "muted"))
 
     def note(self) -> Spans:
-        """Return the counts of operations that are running, paused and stopped; the filter."""
+        """Return the counts of operations that are running, paused and stopped."""
         above, glyphs = self.selection.above, self.console.glyphs
         newer = ((f"{glyphs.up} {above:,} newer, g shows them  ", "accent"),) if above else ()
         spans = (*newer, *operations_line(self.console.model.active_operations.lines, glyphs))
         if not spans and self.pages.loaded:
             spans = (("none running", "muted"),)
-        return (*spans, (f"  /{self.filter_text}", "accent")) if self.filter_text else spans
+        return spans
 
     def read(self, before: int | None = None) -> None:
         """Read the newest page, or the one before a number."""

@@ -12,6 +12,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from jobconsole.actions.plan import Choice, Target
+from jobconsole.format.cuts import title_parts
 from jobconsole.format.spans import Line, Span, Spans, changed, fit, width_of
 from jobconsole.tui.base.host import Host, host_of
 from jobconsole.tui.base.links import Link
@@ -123,6 +124,8 @@ class Pane(LineWidget):
     NEVER: ClassVar[dict[str, str]] = {}
 
     can_focus = True
+    # the filter of what is shown, as it was written; "" without one
+    filter_text = ""
 
     @property
     def reachable(self) -> bool:
@@ -159,7 +162,7 @@ class Pane(LineWidget):
         raise NotImplementedError
 
     def note(self) -> Spans:
-        """Return what is shown at the right end of the title line."""
+        """Return what is shown at the right end of the title line, behind the filter."""
         return ()
 
     def aside(self) -> Spans:
@@ -223,11 +226,7 @@ class Pane(LineWidget):
         (left, right, _, _), rule = self.console.glyphs.corners, self.console.glyphs.rule
         start, end = (f"{left}{rule} ", f"{rule}{right}") if self.boxed else (f"{rule}{rule} ", rule * 2)
         room = width - len(start) - len(end) - 1
-        title = self.heading()
-        note = self.aside()
-        if width_of(title) + width_of(note) + 4 > room:
-            note = ()
-        title = fit(title, room) if width_of(title) > room else title
+        title, note = title_parts(self.heading(), self.aside(), self.filter_text, room)
         spare = room - width_of(title) - (width_of(note) + 2 if note else 0)
         tail: Spans = ((" ", tone), *note, (" ", tone)) if note else ()
         return ((start, tone), *title, (" " + rule * spare, tone), *tail, (end, tone))

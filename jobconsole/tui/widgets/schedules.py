@@ -50,7 +50,6 @@ class ScheduleTable(Table[ScheduleLine]):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(SCHEDULES, TableCursor(lambda line: line.name), id=id)
         self.where = Filter()
-        self.filter_text = ""
         self.order = 0
         # None: not loaded yet
         self.lines_read: Sequence[ScheduleLine] | None = None
@@ -65,12 +64,11 @@ class ScheduleTable(Table[ScheduleLine]):
         return (("Schedules", "title"), (f"  {plural(len(self.selection.rows), 'schedule')}", "muted"))
 
     def note(self) -> Spans:
-        """What needs a look; the filter, the order."""
+        """What needs a look; the order."""
         states = [line.state(self.console.model.now) for line in self.lines_read or ()]
         late = f"{self.console.glyphs.alert} {states.count('late')} late  " if "late" in states else ""
         paused = f"{self.console.glyphs.pause} {states.count('paused')} paused  " if "paused" in states else ""
-        text = f"/{self.filter_text}  " if self.filter_text else ""
-        return ((late, "bad"), (paused, "warn"), (text, "accent"), (f"by {ORDERS[self.order][0]}", "muted"))
+        return ((late, "bad"), (paused, "warn"), (f"by {ORDERS[self.order][0]}", "muted"))
 
     def read(self) -> None:
         """Read the schedules again."""

@@ -66,7 +66,6 @@ class SignatureTable(MarkTable[SignatureInfo]):
         # the filter that the rows on the screen are of
         self.taken = Filter()
         self.order = 0
-        self.filter_text = ""
         # of what a search of texts is; "" without one
         self.searched = ""
         self._seen: dict[str, float] = {}
@@ -84,13 +83,13 @@ class SignatureTable(MarkTable[SignatureInfo]):
         rows, dot = self.selection.rows, self.console.glyphs.separator
         jobs = sum(info.count for info in rows)
         title: Spans = () if self.compact else (("Dead letters  ", "title"),)
-        sums = f"{plural(len(rows), 'signature')} {dot} {plural(jobs, 'job')}"
+        sums = ((plural(len(rows), "signature"), "muted"), (f" {dot} {plural(jobs, 'job')}", "muted"))
         # There is no room for both on a narrow screen, and a note that does not fit is left out.
         usual = "" if not self.usual or self._above() else f" {dot} nearly all {self.usual}"
-        return (*title, (sums, "muted"), (usual, "muted"))
+        return (*title, *sums, (usual, "muted"))
 
     def note(self) -> Spans:
-        """The filter and the order, or what is marked; what came in above."""
+        """The order, or what is marked; what came in above."""
         selection = self.selection
         if selection.marks:
             return ((f"{len(selection.marks)} marked", "warn"),)
@@ -103,7 +102,7 @@ class SignatureTable(MarkTable[SignatureInfo]):
             by = (name, "muted")
         if self.searched:
             by = (self.searched, "warn")
-        return (*self._above(), *(((f"/{self.filter_text}  ", "accent"),) if self.filter_text else ()), by)
+        return (*self._above(), by)
 
     def _above(self) -> Spans:
         """How many new ones, or others that came in, are above what is shown."""
