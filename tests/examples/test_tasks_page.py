@@ -1,15 +1,16 @@
 """Blocks of docs/tasks.md, docs/configuration.md and docs/triage.md."""
 
 import asyncio
+import re
 from typing import Any, cast
 
 import psycopg
 import pytest
 
-from queue_core import JobQueue, Worker
+from queue_core import JobContext, JobQueue, Worker
 from queue_core.model.filters import Filter
 from tests.conformance.working import PATIENCE, working
-from tests.examples.blocks import blocks, run
+from tests.examples.blocks import DOCS, blocks, run
 
 
 async def test_from_plain_functions() -> None:
@@ -50,6 +51,13 @@ async def test_rules_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
         await run(block, names)
     rules = cast(JobQueue, names["jobs"]).settings.rules["mail"]
     assert (rules.rate, rules.concurrency, rules.band_limits.low) == (50, 2, 50)
+
+
+def test_the_page_names_all_that_a_context_has() -> None:
+    page = DOCS.joinpath("tasks.md").read_text(encoding="utf-8")
+    section = page.partition("## What ctx has\n")[2].partition("\n## ")[0]
+    has = {name for one in JobContext.__mro__ for name in vars(one) if not name.startswith("_")}
+    assert set(re.findall(r"ctx\.(\w+)", section)) == has
 
 
 async def test_headers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,11 +210,14 @@ def run_migrate(options: argparse.Namespace, output: Output) -> int:
     if options.dry_run:
         return _report_dry_run(settings, output)
     check_target(settings, "migrate")
+    empty = backends.pending(settings.jobs).empty
     applied, known = backends.migrate(settings.jobs)
     if settings.jobs.mode not in {"sqlite", "redis"} and (earlier := backends.pending(settings.jobs).earlier):
         warn(f"{SECOND_STORE.format(earlier)}; {SECOND_STORE_ADVICE}")
     if output.as_json:
         output.json({"applied": applied, "schema": known})
+    elif applied and empty:
+        output.line(f"made the schema, version {known}")
     elif applied:
         output.line(f"applied {_numbers(applied)}; the schema is {known}")
     else:
@@ -226,12 +229,14 @@ def _report_dry_run(settings: ConsoleSettings, output: Output) -> int:
     """Report which migrations are still to be applied; return the exit code."""
     from queue_core import backends
 
-    found, pending, place = backends.pending(settings.jobs)
+    found, pending, place = waiting = backends.pending(settings.jobs)
     earlier = "" if place is None else _earlier(settings.jobs.mode, found, place)
     if output.as_json:
         output.json({"dry_run": True, "pending": pending, "schema": found} | ({"earlier": earlier} if earlier else {}))
     elif earlier:
         output.line(f"would take over the {earlier}, which an earlier version has made")
+    elif waiting.empty:
+        output.line(f"would make the schema, version {pending[-1]}")
     else:
         output.line(f"would apply {_numbers(pending)}" if pending else f"nothing to do; the schema is {found}")
     return DONE

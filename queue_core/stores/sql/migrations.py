@@ -50,6 +50,11 @@ class Pending(NamedTuple):
     # where an earlier version has made a store: the file, or the schema of tables of the numbering before version 1
     earlier: str | None
 
+    @property
+    def empty(self) -> bool:
+        """Whether the store has neither a schema nor anything of an earlier version."""
+        return bool(self.versions) and self.schema == 0 and self.earlier is None
+
 
 def pending_from(found: int, migrations: Sequence[Migration], earlier: str | None) -> Pending:
     """Return what `migrate` would do with a schema of this version.
