@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 import pytest
 
 from queue_core.client.effects import Effects
@@ -244,3 +248,55 @@ async def test_what_needs_no_looking_is_passed_on(world: World) -> None:
     assert await search_texts(inspector, Filter()) is None
     assert progress_of(inspector, parse("queue:x")) is None
     assert await inspector.ping() >= 0
+
+
+def held_at(inspector: Inspector, name: str, gate: asyncio.Event, at: asyncio.Event) -> None:
+    """Have a read of an inspector wait for a gate; `at` is set once one does."""
+    read: Callable[..., Awaitable[Any]] = getattr(inspector, name)
+
+    async def wait(*given: Any, **options: Any) -> Any:
+        at.set()
+        await gate.wait()
+        return await read(*given, **options)
+
+    setattr(inspector, name, wait)
+
+
+async def test_a_list_waits_for_the_first_page_of_a_search(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list by a search that had looked at nothing was empty: "no dead letters"."""
+    await die(world, 1, "Traceback: mx-7")
+    inspector = inspector_of(world)
+    where, gate, at = parse("text:mx-7 owner:none"), asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr(world.inspector, "search", world.inspector.search, raising=False)
+    held_at(world.inspector, "search", gate, at)
+    searching = asyncio.create_task(search_texts(inspector, where, None, again=True))
+    await at.wait()
+    groups = asyncio.create_task(inspector.signatures(where, 900.0, 4, 50))
+    await asyncio.wait({groups}, timeout=0.1)
+    gate.set()
+    assert [group.count for group in await groups] == [1]
+    await searching
+
+
+async def test_a_list_does_not_begin_a_search_beside_that_of_a_person(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took the place of the one that went on, so that lists stayed with what its first page had."""
+    monkeypatch.setattr(search_module, "PAGE_LEAST", 1)
+    monkeypatch.setattr(search_module, "PAGE_MOST", 1)
+    for _ in range(3):
+        await die(world, 1, "Traceback: mx-7")
+    inspector = inspector_of(world)
+    where, gate, at = parse("text:mx-7 owner:none"), asyncio.Event(), asyncio.Event()
+    # A list begins to look owners up ...
+    monkeypatch.setattr(world.inspector, "known_signatures", world.inspector.known_signatures, raising=False)
+    known = world.inspector.known_signatures
+    held_at(world.inspector, "known_signatures", gate, at)
+    listing = asyncio.create_task(search_texts(inspector, where))
+    await at.wait()
+    # ... and a search overtakes it.
+    monkeypatch.setattr(world.inspector, "known_signatures", known)
+    await search_texts(inspector, where, None, again=True)
+    gate.set()
+    await listing
+    assert sum(group.count for group in await inspector.signatures(where, 900.0, 4, 50)) == 3

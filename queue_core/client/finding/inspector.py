@@ -112,7 +112,7 @@ class FindingInspector:
         """Look on; see `search_texts`."""
         search = None if again else self._searches.get(where) or self.search_of(where)
         if search is None:
-            search = await self._begin(where)
+            search = await self._begin(where, again)
         return await (search.begin() if seconds == 0.0 else search.go_on(seconds))
 
     def search_of(self, where: Filter) -> TextSearch | None:
@@ -127,8 +127,12 @@ class FindingInspector:
         ]
         return max(found, key=lambda pair: pair[0])[1] if found else None
 
-    async def _begin(self, where: Filter) -> TextSearch:
-        search = TextSearch(self.inspector, await self._by_signatures(where, fresh=True))
+    async def _begin(self, where: Filter, again: bool) -> TextSearch:
+        looked_up = await self._by_signatures(where, fresh=True)
+        # One that began meanwhile is gone on with: in its place, lists would stay with a first page.
+        if not again and (other := self.search_of(where)) is not None:
+            return other
+        search = TextSearch(self.inspector, looked_up)
         self._searches.pop(where, None)
         self._searches[where] = search
         while len(self._searches) > KEPT:
@@ -153,6 +157,8 @@ class FindingInspector:
             if (await search.go_on(None)).full:
                 reason = f"more than {MOST_FOUND:,} jobs have this text; narrow the filter"
                 raise FilterError(reason, render(where_of_text), 0)
+        # A search that has looked at nothing has found nothing, which says nothing of what there is.
+        await search.begin()
         return where.without({"text"}).having(set_of("ids", search.ids), _DEAD)
 
     async def _by_signatures(self, where: Filter, fresh: bool = False) -> Filter:
