@@ -156,3 +156,32 @@ async def test_marks_do_not_hide_the_filter(sit: Sit, jobs: JobQueue, buried: Bu
         await seat.until("1 signature")
         await seat.press("space")
         await seat.until("/type:send_email  1 marked")
+
+
+async def test_a_list_whose_filter_hides_everything_does_not_claim_to_be_empty(
+    sit: Sit, jobs: JobQueue, buried: Buried
+) -> None:
+    async with sit(NARROW) as seat:
+        await seat.ready()
+        await seat.until("3 signatures")
+        await write(seat, "type:none_such")
+        await seat.until("nothing matches; Esc clears the filter", but="no dead letters")
+        await seat.press("escape")
+        await seat.until("3 signatures")
+        await seat.press("3")
+        await seat.until("18 jobs")
+        await write(seat, "type:none_such")
+        await seat.until("nothing matches; Esc clears the filter")
+
+
+async def test_a_search_that_has_found_nothing_yet_says_so(
+    sit: Sit, jobs: JobQueue, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "PAGE_LEAST", 2)
+    monkeypatch.setattr(search, "PAGE_MOST", 2)
+    monkeypatch.setattr("jobconsole.tui.base.refresher.SEARCH_STEP", 1e-9)
+    monkeypatch.setattr("jobconsole.tui.screens.filter_actions.SEARCH_SECONDS", 0.0)
+    async with sit(NARROW) as seat:
+        await seat.ready()
+        await write(seat, "text:none_such")
+        await seat.until("nothing found in 2 of 10", but="nothing matches")

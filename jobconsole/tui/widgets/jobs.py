@@ -20,7 +20,7 @@ from jobconsole.format.words import WORDS
 from jobconsole.present.columns import DEAD_JOBS, Column
 from jobconsole.tui.base.host import Renewal, replace
 from jobconsole.tui.base.links import Link
-from jobconsole.tui.widgets.table import MarkTable
+from jobconsole.tui.widgets.table import NO_MATCH, MarkTable
 from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Filter, host_of
 from queue_core.model.report import Order
@@ -194,7 +194,10 @@ class JobTable(MarkTable[JobLine]):
             self.repaint()
             return
         bare = "the trash is empty" if self.where.trash else "no jobs"
-        self.empty = "nothing matches" if self.where.terms else bare
+        if self.filter_text:
+            self.empty = f"nothing found {self.searched}" if self.searched.startswith("in ") else NO_MATCH
+        else:
+            self.empty = "nothing matches" if self.where.terms else bare
         self._note_new(self.window.rows)
         self.show(self.window.rows)
 

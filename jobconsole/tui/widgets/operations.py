@@ -20,7 +20,7 @@ from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.operations import PAGE, OperationDetail
 from jobconsole.tui.widgets.pane import Pane, off_for_jobs
 from jobconsole.tui.widgets.scroll import ScrollPane
-from jobconsole.tui.widgets.table import Table
+from jobconsole.tui.widgets.table import NO_MATCH, Table
 from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Filter
 from queue_core.model.operation import VERBS
@@ -123,7 +123,7 @@ class OperationTable(Table[OperationLine]):
         """Show what matches the filter."""
         lines = self.pages.newest_first
         found = matching(lines, self.where)
-        self.empty = "nothing matches" if lines and not found else EMPTY
+        self.empty = NO_MATCH if lines and not found else EMPTY
         self.show(found, follow=False)
         self._seek()
 

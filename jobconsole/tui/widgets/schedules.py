@@ -19,7 +19,7 @@ from jobconsole.tui.base.host import Renewal
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.pane import off_for_jobs
 from jobconsole.tui.widgets.scroll import ScrollPane
-from jobconsole.tui.widgets.table import Table
+from jobconsole.tui.widgets.table import NO_MATCH, Table
 from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Filter
 from queue_core.model.operation import VERBS
@@ -101,7 +101,7 @@ class ScheduleTable(Table[ScheduleLine]):
         """Show what matches the filter, in the order that was chosen."""
         lines = self.lines_read or ()
         found = matching(lines, self.where, self.console.model.now)
-        self.empty = "nothing matches" if lines and not found else EMPTY
+        self.empty = NO_MATCH if lines and not found else EMPTY
         self.show(sorted(found, key=ORDERS[self.order][1]), follow=False)
         self._seek()
 

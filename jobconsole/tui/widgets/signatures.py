@@ -18,7 +18,7 @@ from jobconsole.format.humanize import exact, moment_of, plural
 from jobconsole.format.spans import Spans
 from jobconsole.present.columns import signature_columns
 from jobconsole.tui.base.links import Link
-from jobconsole.tui.widgets.table import MarkTable
+from jobconsole.tui.widgets.table import NO_MATCH, MarkTable
 from queue_core.model.filters import Filter
 from queue_core.model.report import SignatureInfo
 from queue_core.model.text import safe
@@ -51,7 +51,6 @@ class SignatureTable(MarkTable[SignatureInfo]):
 
     NEVER: ClassVar[dict[str, str]] = {"cancel": NOT_CANCELLED}
 
-    empty = "no dead letters"
     still = False
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -111,6 +110,15 @@ class SignatureTable(MarkTable[SignatureInfo]):
         if risen:
             return ((f"{up} {exact(risen)} new above  ", "warn"),)
         return ((f"{up} {exact(selection.above)} above  ", "accent"),) if selection.above else ()
+
+    @property
+    def empty(self) -> str:  # type: ignore[override]
+        """That there are none only where that is known: under a filter, none matches, or none is found yet."""
+        if self.taken != self.where:
+            return UNFROZEN if self.console.frozen else UNREAD
+        if not self.where.terms:
+            return "no dead letters"
+        return f"nothing found {self.searched}" if self.searched.startswith("in ") else NO_MATCH
 
     @property
     def titled(self) -> bool:

@@ -17,6 +17,8 @@ from queue_core.model.text import safe
 T = TypeVar("T")
 
 
+NO_MATCH = "nothing matches; Esc clears the filter"
+"""What a list shows whose filter hides all there is."""
 HIGH = 4
 """Lines from which there is a blank one between the titles and the sentence that there are no rows."""
 GUTTER = 3
