@@ -1,4 +1,7 @@
-"""Offers that ride on the notification before them are told of at the end of its time, not a whole one later."""
+"""Offers that ride on the notification before them are told of at the end of its time, not a whole one later.
+
+The workers of the process that offers do not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import time
 
 import pytest
 
+from queue_core import JobQueue, Worker
 from queue_core.model.job import Ready
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres import delivery
@@ -19,16 +23,69 @@ async def test_a_late_offer_waits_for_what_is_left_of_the_moment(
 ) -> None:
     """Else offers that come a little slower than the moment are late by a whole one, each of them."""
     monkeypatch.setattr(delivery, "GATHER", 100.0)
-    dispatcher = PostgresDispatcher(PostgresSettings(url=postgres_url))
-    while await dispatcher.take(["a", "b"], 10, 0.5):
+    settings = PostgresSettings(url=postgres_url)
+    dispatcher, other = PostgresDispatcher(settings), PostgresDispatcher(settings)
+    while await other.take(["a", "b"], 10, 0.5):
         pass
     dispatcher._notified_at |= {"a": time.monotonic() - 99.5, "b": time.monotonic() - 60}
     await dispatcher.offer([Ready(new_job().id, queue, 1) for queue in ("b", "a")])
     async with asyncio.timeout(50):
-        taken = await dispatcher.take(["a", "b"], 10, 50)
+        taken = await other.take(["a", "b"], 10, 50)
     assert taken is not None
     assert taken.queue == "a"
     assert dispatcher._late == {"b"}
     assert dispatcher._late_task is not None
     dispatcher._late_task.cancel()
     await dispatcher.close()
+    await other.close()
+
+
+async def test_a_worker_of_the_process_that_offers_does_not_wait(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "GATHER", 100.0)
+    dispatcher = PostgresDispatcher(PostgresSettings(url=postgres_url))
+    while await dispatcher.take(["a"], 10, 0.5):
+        pass
+    dispatcher._notified_at["a"] = time.monotonic()
+    taking = asyncio.create_task(dispatcher.take(["a"], 10, 90))
+    await asyncio.sleep(0)
+    await dispatcher.offer([Ready(new_job().id, "a", 1)])
+    async with asyncio.timeout(50):
+        taken = await taking
+    assert taken is not None
+    assert taken.queue == "a"
+    assert dispatcher._late == {"a"}
+    assert dispatcher._late_task is not None
+    dispatcher._late_task.cancel()
+    await dispatcher.close()
+
+
+async def test_the_jobs_of_one_ordering_key_do_not_start_that_far_apart(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each becomes ready when the one before it is settled, in the same worker."""
+    monkeypatch.setattr(delivery, "GATHER", 100.0)
+    ran: list[int] = []
+    ended = asyncio.Event()
+    async with JobQueue(postgres=postgres_url) as jobs:
+
+        @jobs.task
+        async def step(number: int) -> None:
+            ran.append(number)
+            if len(ran) == 8:
+                ended.set()
+
+        for number in range(8):
+            await jobs.enqueue(step.name, {"number": number}, ordering_key="k")
+        worker = Worker(jobs)
+        working = asyncio.create_task(worker.run())
+        async with asyncio.timeout(60):
+            await ended.wait()
+        worker.stop()
+        await working
+        dispatcher = jobs.dispatcher
+        assert isinstance(dispatcher, PostgresDispatcher)
+        assert dispatcher._late_task is not None
+        dispatcher._late_task.cancel()
+    assert ran == list(range(8))

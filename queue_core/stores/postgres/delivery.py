@@ -75,11 +75,18 @@ class PostgresDispatcher:
             self._back.setdefault(job.queue, []).append(job.rank)
 
     async def offer(self, ready: Sequence[Ready]) -> None:
-        """Notify all processes of the queues of these jobs, at once or together with those of the next moment."""
+        """Notify all processes of the queues of these jobs, at once or together with those of the next moment.
+
+        A worker of this process does not wait for that moment: else the jobs of one ordering key, each of which becomes
+        ready when the one before it is settled, would start that far apart. While notifications do not arrive, workers
+        poll, all queues in turn.
+        """
         now = time.monotonic()
         for job in ready:
             self._note(job)
         queues = {job.queue for job in ready}
+        if self._notifications.arriving:
+            self._hints.hint(queues)
         at_once = [queue for queue in queues if now - self._notified_at.get(queue, float("-inf")) >= GATHER]
         self._late |= queues.difference(at_once)
         if self._late and (self._late_task is None or self._late_task.done()):
