@@ -8,12 +8,12 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from threading import Lock
 
 from queue_core.delivery.pairing import Pairing
 from queue_core.errors import QueueCoreError, StoreUnavailable
-from queue_core.model.job import Claim
+from queue_core.model.job import Claim, Outcome
 from queue_core.model.rules import Rules, rules_of
 from queue_core.ports.delivery import Dispatcher, DispatchUnavailable, Nomination
 from queue_core.ports.store import ClaimRequest, Doubt, JobStore
@@ -114,7 +114,7 @@ POLL_FIRST, POLL_MOST = 0.05, 1.0
 COOL_DOWN = 0.1
 """Seconds for which a queue is left to others after candidates were given back that only they can run."""
 COOL_DOWN_LIMITED = 0.02
-"""The same where its concurrency or rate lets nothing start: about as long as a job of its own takes to end."""
+"""The same where its concurrency or rate lets nothing start; until a job of this worker ends that came from it."""
 PERHAPS_CUT = LARGEST // 4
 """Characters of a claim's payloads from which on the store may have cut it by their bytes."""
 PAUSE_FIRST, PAUSE_MOST = 0.1, 2.0
@@ -142,6 +142,13 @@ class Fetcher:
         self._rules = rules
         self.claims = Claims()
         self._cool_until: dict[str, float] = {}
+        # queues of which only so many jobs may run at a time, and all whose rules may let nothing start
+        own = {queue: rules_of(rules, queue) for queue in queues}
+        self._most = {queue: one.concurrency for queue, one in own.items() if one.concurrency is not None}
+        self._limited = frozenset(queue for queue, one in own.items() if one.limits_claims)
+        # when the end of a job of theirs was last stored, in seconds of time.monotonic
+        self._ended_at: dict[str, float] = {}
+        self._ended = asyncio.Event()
         self._resumed = asyncio.Event()
         self._resumed.set()
         self._poll = POLL_FIRST
@@ -181,6 +188,14 @@ class Fetcher:
         """Claim again."""
         self._resumed.set()
 
+    def note_ended(self, outcomes: Iterable[Outcome]) -> None:
+        """Note jobs whose end is stored: where rules let nothing start, others may start now."""
+        if self._limited:
+            for queue in self._limited.intersection([outcome.queue for outcome in outcomes]):
+                self._ended_at[queue] = time.monotonic()
+                self._cool_until.pop(queue, None)
+                self._ended.set()
+
     async def run(self) -> None:
         """Fetch for ever."""
         pause = PAUSE_FIRST
@@ -199,10 +214,14 @@ class Fetcher:
     async def _fetch(self, limit: int) -> None:
         self._queues.rotate(-1)
         now = time.monotonic()
-        queues = [queue for queue in self._queues if self._cool_until.get(queue, 0.0) <= now]
+        queues = self._open_queues(now)
         if not queues:
-            await asyncio.sleep(self._coolest() - now)
+            self._ended.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._coolest() - now):
+                    await self._ended.wait()
             return
+        limit = self._limit_for(queues, limit)
         if self.pairing is not None and self.pairing.doubtful and now >= self._poll_at:
             self._poll_at = now + POLL_MOST * random.uniform(0.5, 1.0)
             if await self._claim_from_store(queues, limit):
@@ -217,13 +236,27 @@ class Fetcher:
             return
         if self.quiet:
             return  # stopped while waiting; the audit finds what was taken
+        began = time.monotonic()
         if taken.ids is None:
-            if await self._claim_from_store([taken.queue], limit) >= limit or await self._holds_back(taken.queue):
+            found = await self._claim_from_store([taken.queue], limit)
+            if found >= limit or await self._holds_back(taken.queue, began):
                 self._unfinished.append(taken.queue)
             return
-        await self._claim_taken(taken, taken.ids, limit)
+        await self._claim_taken(taken, taken.ids, limit, began)
 
-    async def _claim_taken(self, taken: Nomination, ids: Sequence[str], limit: int) -> None:
+    def _open_queues(self, now: float) -> list[str]:
+        """Return the queues that do not cool down, and of which this worker alone does not hold as many as may run."""
+        for queue, most in self._most.items():
+            if self._runner.held_of(queue) >= most:
+                self._cool_until[queue] = now + COOL_DOWN_LIMITED
+        return [queue for queue in self._queues if self._cool_until.get(queue, 0.0) <= now]
+
+    def _limit_for(self, queues: Sequence[str], limit: int) -> int:
+        """Return how many jobs to take: those of the only queue that may not run would be given back."""
+        most = self._most.get(queues[0]) if len(queues) == 1 else None
+        return limit if most is None else min(limit, most - self._runner.held_of(queues[0]))
+
+    async def _claim_taken(self, taken: Nomination, ids: Sequence[str], limit: int, began: float) -> None:
         """Claim candidates; return those that others have to run.
 
         Should the store be away, these are tried again: others would have to wait for the audit to find them.
@@ -234,7 +267,7 @@ class Fetcher:
         self._in_hand = None
         left = [job_id for job_id in ids if job_id not in mine]
         if left:
-            await self._give_back(taken.queue, left, limit - len(mine))
+            await self._give_back(taken.queue, left, limit - len(mine), began)
 
     async def _take(self, queues: Sequence[str], limit: int) -> Nomination | None:
         if self._in_hand is not None:
@@ -258,12 +291,17 @@ class Fetcher:
         now = time.monotonic()
         return min((until for until in self._cool_until.values() if until > now), default=now + AT_ONCE)
 
-    async def _holds_back(self, queue: str) -> bool:
+    async def _holds_back(self, queue: str, began: float) -> bool:
         """Return whether a queue has ready jobs that its rules do not let start yet; it cools down then."""
-        if not rules_of(self._rules, queue).limits_claims or not await self._store.list_claimable(queue, 1):
+        if queue not in self._limited or not await self._store.list_claimable(queue, 1):
             return False
-        self._cool_until[queue] = time.monotonic() + COOL_DOWN_LIMITED
+        self._cool_down(queue, began)
         return True
+
+    def _cool_down(self, queue: str, began: float) -> None:
+        """Leave a queue to others for a moment, unless a job has ended since it was asked that others waited for."""
+        if self._ended_at.get(queue, 0.0) < began:
+            self._cool_until[queue] = time.monotonic() + (COOL_DOWN_LIMITED if queue in self._limited else COOL_DOWN)
 
     async def _claim_from_store(self, queues: Sequence[str], limit: int) -> int:
         """Ask the store for its best ranks, queue after queue; return how many jobs were claimed."""
@@ -319,13 +357,12 @@ class Fetcher:
             self._runner.accept(claims, sent, start_count)
         return claims
 
-    async def _give_back(self, queue: str, ids: Sequence[str], room: int) -> None:
+    async def _give_back(self, queue: str, ids: Sequence[str], room: int, began: float) -> None:
         """Return candidates that only other workers can run; what no worker can run is left to the audit."""
         ready = await self._store.filter_claimable(queue, ids)
         if not ready or self._dispatcher is None:
             return
-        limited = rules_of(self._rules, queue).limits_claims
-        self._cool_until[queue] = time.monotonic() + (COOL_DOWN_LIMITED if limited else COOL_DOWN)
+        self._cool_down(queue, began)
         with contextlib.suppress(DispatchUnavailable):  # the audit offers them
             await self._dispatcher.offer(ready)
         # They come first again the next time, and there may be more of them than are taken at once.

@@ -154,6 +154,10 @@ class Runner:
         """Return how many more jobs to hold: the free slots and what will start within about 100 ms."""
         return min(self.left, self.concurrency + self._ahead() - len(self._running) - len(self._waiting))
 
+    def held_of(self, queue: str) -> int:
+        """Return how many attempts of a queue are running, waiting here, or not stored yet."""
+        return sum([attempt.claim.queue == queue for attempt in self._held.values()])
+
     def _ahead(self) -> int:
         return min(AHEAD_MOST, int(self._per_second * AHEAD_SECONDS))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from queue_core.client.effects import events_of, offer, ready_of
 from queue_core.client.logs import log_failure
@@ -64,6 +64,8 @@ class Settler:
         # attempts whose lease was over when they ended
         self.refused = 0
         self.settled = 0
+        # called with outcomes that are stored
+        self.on_stored: Callable[[Sequence[Outcome]], None] = lambda _: None
 
     def put(self, outcome: Outcome, answer: Settled | None = None) -> None:
         """Hand in the end of an attempt; with the store's answer, it was stored in its handler's own transaction."""
@@ -170,6 +172,7 @@ class Settler:
                 self._ended(perhaps, await self._written_before(perhaps), attempt)
                 continue
             self._ended(outcome, answer, attempt)
+        self.on_stored(batch)
         await offer(self._dispatcher, ready_of(zip(batch, answers, strict=True)))
 
     async def _written_before(self, perhaps: Outcome) -> Settled:

@@ -92,6 +92,7 @@ class Worker:
         request = ClaimRequest("", self.id, self._types, 0, self._times.lease)
         self._fetcher = Fetcher(jobs.store, jobs.dispatcher, self._runner, self._queues, request, jobs.settings.rules)
         self._fetcher.pairing = jobs.pairing
+        self._settler.on_stored = self._fetcher.note_ended
         # what to do about an event loop that does not answer for the length of a lease; None: it is only logged
         self.on_wedged: Callable[[], None] | None = end_process
         self._stall = jobs.settings.defaults.stall

@@ -9,10 +9,36 @@ import pytest
 from queue_core.client.context import JobContext
 from queue_core.model.events import EventName
 from queue_core.model.retry import Retry
+from queue_core.model.settings import JobsSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
+from queue_core.worker import fetcher
 from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE, subscribed, until, working
+
+
+async def test_the_end_of_a_job_lets_the_next_one_of_its_queue_start(
+    mode_settings: JobsSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker leaves a queue whose concurrency is used up to others for a while, but not after jobs of its own."""
+    monkeypatch.setattr(fetcher, "COOL_DOWN_LIMITED", 4.0)  # 15 of them are more than the patience
+    jobs = JobQueue(settings=mode_settings)
+    jobs.queue("narrow", concurrency=2)
+    now = most = 0
+    async with jobs:
+
+        @jobs.task(queue="narrow")
+        async def work() -> None:
+            nonlocal now, most
+            now += 1
+            most = max(most, now)
+            await asyncio.sleep(0.001)
+            now -= 1
+
+        handles = await work.enqueue_many([{} for _ in range(30)])
+        async with working(jobs):
+            await asyncio.gather(*(handle.result(PATIENCE) for handle in handles))
+    assert most == 2
 
 
 async def test_priority_first_then_arrival(jobs: JobQueue) -> None:
