@@ -135,6 +135,11 @@ class SqliteSettings(SettingsModel):
     timeout: Duration = 10.0
 
 
+SHORTEST_LEASE = 1.0
+"""Seconds: a worker whose event loop or store is busy for a moment does not renew shorter ones in time, and jobs that
+run well count as lost."""
+
+
 class Defaults(SettingsModel):
     max_retries: int = Field(default=3, ge=0, le=1000)
     retry_delay: Duration = 5.0
@@ -143,7 +148,7 @@ class Defaults(SettingsModel):
     # 0 to 1: the part of a delay that is random
     retry_jitter: float = Field(default=0.0, ge=0.0, le=1.0)
     timeout: Duration = 300.0
-    lease: Duration = Field(default=300.0, gt=0)
+    lease: Duration = Field(default=300.0, ge=SHORTEST_LEASE)
     # a fifth of the lease where it is left out
     heartbeat: Duration = Field(default=60.0, gt=0)
     # losses of its workers after which a job is buried although it was not seen to be to blame

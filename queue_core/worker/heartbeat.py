@@ -19,7 +19,7 @@ from queue_core.client.tasks import Duration
 from queue_core.errors import ConfigurationError, QueueCoreError
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Stray
-from queue_core.model.settings import Defaults
+from queue_core.model.settings import SHORTEST_LEASE, Defaults
 from queue_core.model.validation import parse_duration
 from queue_core.ports.store import (
     Doubt,
@@ -91,16 +91,19 @@ class Times:
         return min(IDLE, self.interval)
 
 
-def seconds(value: Duration, what: str) -> float:
+def seconds(value: Duration, what: str, least: float = 0.0) -> float:
     """Return a duration in seconds.
 
     Raises:
-        ConfigurationError: it is none; `what` names it.
+        ConfigurationError: it is none, or too short; `what` names it.
     """
     try:
-        return parse_duration(value)
+        found = parse_duration(value)
     except ValueError as error:
         raise ConfigurationError(f"{what}: {error}") from None
+    if found < least:
+        raise ConfigurationError(f"{what} ({found:g} s) must be at least {least:g} s")
+    return found
 
 
 def times_of(defaults: Defaults, lease: Duration | None, heartbeat: Duration | None) -> Times:
@@ -109,13 +112,9 @@ def times_of(defaults: Defaults, lease: Duration | None, heartbeat: Duration | N
     Raises:
         ConfigurationError: no durations, or a heartbeat that comes too late for the lease.
     """
-    length = defaults.lease if lease is None else seconds(lease, "a worker's lease")
-    if heartbeat is not None:
-        interval = seconds(heartbeat, "a worker's heartbeat")
-    elif lease is None:
-        interval = defaults.heartbeat
-    else:
-        interval = length / 5
+    length = defaults.lease if lease is None else seconds(lease, "a worker's lease", SHORTEST_LEASE)
+    followed = defaults.heartbeat if lease is None else length / 5
+    interval = followed if heartbeat is None else seconds(heartbeat, "a worker's heartbeat")
     if not 0 < interval <= length / 2:
         raise ConfigurationError(f"the heartbeat ({interval:g} s) must be at most half of the lease ({length:g} s)")
     return Times(length, interval)

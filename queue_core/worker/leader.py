@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from queue_core.client.effects import creation_events
@@ -377,3 +377,23 @@ class Sweeper:
             name = EventName.CANCELLED if job.cancelled else EventName.DEAD
         for event in (EventName.FAILED, name):
             self._publisher.publish(Event(event, job.queue, job.id, job.type, job.token, extra))
+
+
+RESTART_SECONDS = 1.0
+"""Seconds until a loop that failed starts again."""
+
+
+async def keep_running(name: str, run: Callable[[], Awaitable[None]]) -> None:
+    """Keep a loop of a worker alive: whatever unexpected ends it is logged, and it starts again."""
+    reason = ""
+    while True:
+        try:
+            await run()
+            return
+        except QueueCoreError as error:
+            if str(error) != reason:  # a schema that is gone, as a rule, which lasts for minutes
+                reason = str(error)
+                logger.error("the %s failed and starts again: %s", name, reason)  # noqa: TRY400
+        except Exception:
+            logger.exception("the %s failed and starts again", name)
+        await asyncio.sleep(RESTART_SECONDS)

@@ -9,7 +9,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -34,7 +34,7 @@ from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.ports.store import ClaimRequest, LeaseRenewal
 from queue_core.worker.heartbeat import ManualHeartbeat, seconds
 from queue_core.worker.journal import EventPublisher
-from queue_core.worker.leader import LEADERSHIP, Duty, Sweeper
+from queue_core.worker.leader import LEADERSHIP, Duty, Sweeper, keep_running
 
 logger = logging.getLogger("queue_core.manual")
 
@@ -149,8 +149,6 @@ STRAYS_SECONDS = 0.5
 """Seconds between two searches for what claims have brought whose answers did not come."""
 CLOSE_SECONDS = 1.0
 """Seconds that closing waits for jobs to be given back that cancelled and failed claims have brought."""
-RESTART_SECONDS = 1.0
-"""Pause before a duty that failed unexpectedly is taken up again."""
 
 
 class ManualClaims:
@@ -309,8 +307,8 @@ class ManualClaims:
                 await self._backend.store.upkeep()
                 # Without a first leader no store gives out tokens.
                 await self._sweeper.run_once()
-                self._announcing = asyncio.create_task(_kept_up("publisher", self._publisher.run))
-                self._sweeping = asyncio.create_task(_kept_up("sweeper", self._sweeper.run))
+                self._announcing = asyncio.create_task(keep_running("publisher", self._publisher.run))
+                self._sweeping = asyncio.create_task(keep_running("sweeper", self._sweeper.run))
 
     async def close(self) -> None:
         """Leave the duties to others; jobs that were claimed and not ended run again when their leases end."""
@@ -330,13 +328,3 @@ class ManualClaims:
         if sweeping is not None:
             with contextlib.suppress(QueueCoreError, TimeoutError):  # the entry expires by itself
                 await asyncio.wait_for(self._heartbeat.unregister(), 2.0)
-
-
-async def _kept_up(name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    while True:
-        try:
-            await run()
-            return
-        except Exception:
-            logger.exception("the %s failed and starts again", name)
-            await asyncio.sleep(RESTART_SECONDS)

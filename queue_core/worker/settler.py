@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from queue_core.client.effects import events_of, offer, ready_of
 from queue_core.client.logs import log_failure
 from queue_core.client.middleware import AfterSettle, Hooks
-from queue_core.errors import InvalidJob, StaleLease, StoreUnavailable
+from queue_core.errors import InvalidJob, SchemaError, StaleLease, StoreUnavailable
 from queue_core.model.job import Outcome, Settled, Stray, attempt_of
 from queue_core.model.outcome import unknown
 from queue_core.ports.delivery import Dispatcher
@@ -153,7 +153,7 @@ class Settler:
             self._outcomes.extendleft(reversed(batch))
 
     async def _wait_for_store(self, error: Exception) -> None:
-        unexpected = not isinstance(error, StoreUnavailable)
+        unexpected = not isinstance(error, StoreUnavailable | SchemaError)
         logger.warning("settle waits for the store: %s", error, exc_info=unexpected)
         await asyncio.sleep(self._pause)
         self._pause = min(PAUSE_MOST, self._pause * 2)

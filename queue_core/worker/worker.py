@@ -26,7 +26,7 @@ from queue_core.worker.execution import RawHandler, handlers_of
 from queue_core.worker.fetcher import Fetcher
 from queue_core.worker.heartbeat import Heartbeat, seconds, times_of, version
 from queue_core.worker.journal import EventPublisher
-from queue_core.worker.leader import Duty, Sweeper
+from queue_core.worker.leader import Duty, Sweeper, keep_running
 from queue_core.worker.runner import STUBBORN_SECONDS, Runner, RunPlan
 from queue_core.worker.settler import Settler
 
@@ -37,8 +37,6 @@ RETIRE_SECONDS = 2.0
 """What the removal of a worker's entry may take."""
 ABRUPT_SECONDS = 5.0
 """What outcomes may take that wait for the store when all tasks of the event loop were cancelled."""
-RESTART_SECONDS = 1.0
-"""Pause before a loop that failed unexpectedly is started again."""
 
 
 class Worker:
@@ -92,7 +90,6 @@ class Worker:
         request = ClaimRequest("", self.id, self._types, 0, self._times.lease)
         self._fetcher = Fetcher(jobs.store, jobs.dispatcher, self._runner, self._queues, request, jobs.settings.rules)
         self._fetcher.pairing = jobs.pairing
-        self._settler.on_stored = self._fetcher.note_ended
         # what to do about an event loop that does not answer for the length of a lease; None: it is only logged
         self.on_wedged: Callable[[], None] | None = end_process
         self._stall = jobs.settings.defaults.stall
@@ -204,9 +201,10 @@ class Worker:
 
     async def _work(self) -> None:
         heartbeat = self._new_heartbeat()
+        self._settler.on_stored = self._fetcher.note_ended
         announcing, settling = self._sending()
         loops = [
-            asyncio.create_task(self._supervise(name, run))
+            asyncio.create_task(keep_running(name, run))
             for name, run in (
                 ("leases", heartbeat.watch),
                 ("sweeper", self._sweeper.run),
@@ -265,8 +263,8 @@ class Worker:
 
     def _sending(self) -> tuple[asyncio.Task[None], asyncio.Task[None]]:
         """Start the loops that go on to the last: those of events and of outcomes."""
-        announcing = asyncio.create_task(self._supervise("publisher", self._publisher.run))
-        return announcing, asyncio.create_task(self._supervise("settler", self._settler.run))
+        announcing = asyncio.create_task(keep_running("publisher", self._publisher.run))
+        return announcing, asyncio.create_task(keep_running("settler", self._settler.run))
 
     async def _drain(self, loops: list[asyncio.Task[None]], settling: asyncio.Task[None]) -> None:
         """Stop claiming, give back what has not started, let the rest finish within the grace period."""
@@ -282,16 +280,6 @@ class Worker:
             self._runner.give_up_running()
         await _end([idle, forced])
         await self._settler.close(settling, seconds=self._settling)
-
-    async def _supervise(self, name: str, run: Any) -> None:
-        """Keep a loop alive: whatever unexpected ends it is logged, and it starts again."""
-        while True:
-            try:
-                await run()
-                return
-            except Exception:
-                logger.exception("the %s failed and starts again", name)
-                await asyncio.sleep(RESTART_SECONDS)
 
     def _identity(self) -> HeartbeatRequest:
         return HeartbeatRequest(

@@ -129,6 +129,7 @@ async def test_what_does_not_go_together(jobs: JobQueue) -> None:
         {"concurrency": True},
         {"grace": "soon"},
         {"lease": -1},
+        {"lease": "999ms"},
         {"lease": "5m", "heartbeat": "4m"},
         {"heartbeat": 0},
     ],

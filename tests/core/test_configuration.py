@@ -258,7 +258,7 @@ class TestMistakes:
              "most half of jobs.defaults.lease (15 s)"),
             ("{lease: 10m}", {"HEARTBEAT": "6m"}, "environment: JOBS__DEFAULTS__HEARTBEAT: the heartbeat (360 s) must "
              "be at most half of jobs.defaults.lease (600 s)"),
-            ("{lease: 0}", {}, "c.yaml: jobs.defaults.lease: must be greater than 0"),
+            ("{lease: 500ms}", {}, "c.yaml: jobs.defaults.lease: must be greater than or equal to 1"),
             ("{heartbeat: 0}", {}, "c.yaml: jobs.defaults.heartbeat: must be greater than 0"),
         ],
     )  # fmt: skip

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from queue_core import JobQueue
+from queue_core import JobQueue, SchemaMissing
 from queue_core.model.states import Status
 from queue_core.ports.delivery import Nomination
+from queue_core.worker import leader
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
 from tests.worker.breaking import BreakingStore
@@ -123,6 +124,34 @@ async def test_a_claim_that_fails_unexpectedly_is_not_the_end(
         assert await eventually(lambda: "the sweeper failed and starts again" in caplog.text)
         store.failing.clear()
         assert await handle.result(PATIENCE) == "done"
+
+
+async def test_a_schema_that_is_gone_is_said_in_sentences(
+    jobs: JobQueue, store: BreakingStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that was dropped and made anew is restored in minutes: once for each loop, and no traceback."""
+    monkeypatch.setattr(leader, "RESTART_SECONDS", 0.01)
+    ended = asyncio.Event()
+
+    @jobs.task
+    async def work() -> str:
+        ended.set()
+        return "done"
+
+    store.failing["settle"] = SchemaMissing(0, 5)
+    handle = await jobs.enqueue("work")
+    async with working(jobs):
+        await ended.wait()
+        store.failing |= {name: SchemaMissing(0, 5) for name in ("claim", "acquire_leadership")}
+        await jobs.enqueue("work")
+        assert await eventually(lambda: "the fetcher failed and starts again: the database has no sch" in caplog.text)
+        assert await eventually(lambda: "the sweeper failed and starts again: the database has no sch" in caplog.text)
+        assert await eventually(lambda: "settle waits for the store: the database has no schema" in caplog.text)
+        store.failing.clear()
+        assert await handle.result(PATIENCE) == "done"
+    found = [one for one in caplog.records if "failed and starts" in one.getMessage() or "settle w" in one.getMessage()]
+    assert [one.getMessage() for one in found if one.exc_info] == []
+    assert caplog.text.count("the fetcher failed") == 1
 
 
 async def test_the_store_away_is_waited_for_with_patience(jobs: JobQueue, store: BreakingStore) -> None:
