@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 _MAY_BE_EMPTY = {"prefix", "why"}
 """What an empty text means something for: keys without a prefix, no reason."""
+
+
+_NEGATIVE = re.compile(r"-\d[\d.]*[a-z]*")
+"""A number or a duration below 0."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -60,6 +65,10 @@ class Parser(argparse.ArgumentParser):
         if plain and not arg_string.strip() and action.dest not in _MAY_BE_EMPTY:
             raise argparse.ArgumentError(action, f"it needs a value, and '{arg_string}' is none")
         return super()._get_value(action, arg_string)
+
+    def _parse_optional(self, arg_string: str) -> Any:
+        # argparse takes -4h for an option, though not -4: both are a value, which its type then refuses in words.
+        return None if _NEGATIVE.fullmatch(arg_string) else super()._parse_optional(arg_string)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         # argparse's own sentence differs between the versions of Python.

@@ -86,7 +86,7 @@ def _flag(options: argparse.Namespace, name: str, sign: str) -> Filter:
     if value is None:
         return parse("")
     try:
-        return parse(f"{name}{sign}{_quoted(value)}")
+        return parse(f"{name}{sign}{quoted(value)}")
     except FilterError as error:
         raise UsageError(f"argument --{name}: {error.reason}") from None
 
@@ -275,6 +275,7 @@ def _from_stdin() -> list[str]:
     return text.split()
 
 
-def _quoted(value: str) -> str:
+def quoted(value: str) -> str:
+    """Return a value as the filter language takes it whatever characters it has."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -92,6 +92,12 @@ class TestJson:
         assert rest["cursor"] is None
         assert looking("job", "list", "--limit", "4").err.startswith("more with: --cursor ")
 
+    def test_what_is_no_cursor_is_no_fault_of_a_filter(self, looking: Cli) -> None:
+        words = "jobconsole: argument --cursor: this is no cursor that a page gave\n"
+        for noun in ("job", "dlq"):
+            answer = looking(noun, "list", "--cursor", "garbage")
+            assert (answer.code, answer.out, answer.err) == (2, "", words)
+
     def test_a_job_has_everything(self, looking: Cli) -> None:
         body = looking("job", "show", job_id(4), "--json").body
         assert body["job"]["payload"] == {"to": "x@example.com"}

@@ -154,3 +154,21 @@ def test_a_signature_in_the_trash_is_known(file_shop: Shop) -> None:
     assert shop("dlq", "retry", "--signature", "aaaa").out == "retried 0 jobs\n"
     assert shop("dlq", "restore", "--signature", "aaaa", "--type", "other").out == "restored 0 jobs\n"
     assert shop("dlq", "restore", "--signature", "aaaa").out == "restored 1 job\n"
+
+
+def test_what_is_no_signature_is_no_fault_of_a_filter(file_shop: Shop) -> None:
+    shop = file_shop
+    shop.play(scene)
+    for line in ("show zz", "own zz", "mute zz --for 4h", "compare zz"):
+        answer = shop("dlq", *line.split())
+        words = "jobconsole: 'zz' is no beginning of a signature: up to 12 hexadecimal digits\n"
+        assert (answer.code, answer.out, answer.err) == (2, "", words), line
+    assert "'aaaa type:other' is no beginning" in shop("dlq", "show", "aaaa type:other").err
+
+
+def test_a_mute_for_less_than_no_time_is_refused_in_words(file_shop: Shop) -> None:
+    for given in (("--for", "-4h"), ("--for=-4h",), ("--for", "-4"), ("--for", "-1.5d")):
+        answer = file_shop("dlq", "mute", SIGNATURE, *given)
+        number = given[-1].removeprefix("--for=")
+        assert (answer.code, answer.out) == (2, "")
+        assert f"a duration cannot be negative or infinite: '{number}'" in answer.err

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.failures import DONE, Missing, UsageError
 from jobconsole.cli.output import Output, TextColumn
 from jobconsole.cli.root import Parser, whole
-from jobconsole.cli.selection import canonical, find_id
+from jobconsole.cli.selection import canonical, find_id, quoted
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import group_body, job_body, show_facts
 from jobconsole.present.facts import Fact, of_group
 from jobconsole.present.signature import of_state
+from queue_core.errors import FilterError
 
 if TYPE_CHECKING:
     from queue_core.client.causes.compare import Comparison
@@ -39,13 +40,15 @@ async def group_of(jobs: JobQueue, signature: str) -> SignatureInfo:
     """Return the signature that begins so.
 
     Raises:
-        FilterError: this is no signature.
         Missing: no dead job has it.
-        UsageError: several begin so.
+        UsageError: this is no signature, or several begin so.
     """
     from queue_core.model.filters import Filter, parse
 
-    where = Filter((*parse("status:dead").terms, *parse(f"signature:{signature}").terms))
+    try:
+        where = Filter((*parse("status:dead").terms, *parse(f"signature:{quoted(signature)}").terms))
+    except FilterError as error:
+        raise UsageError(error.reason) from None
     found = await jobs.inspector.signatures(where, _WINDOW, _SLICES, 2)
     if not found:
         raise Missing(f"no dead job has a signature that begins with '{signature}'")

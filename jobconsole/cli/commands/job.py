@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from jobconsole.cli import stack
 from jobconsole.cli.change import add_verb, operate
 from jobconsole.cli.commands import causes, edit, enqueue
-from jobconsole.cli.failures import DONE, note
+from jobconsole.cli.failures import DONE, UsageError, note
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_verbs, whole
 from jobconsole.cli.selection import add_filters, canonical, check_queue, filter_of, find_id, search, search_body
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import LAST_LINES, job_body, operation_body, show_job, show_jobs, show_log
+from queue_core.errors import FilterError
 from queue_core.model.job import LINES
 
 if TYPE_CHECKING:
@@ -102,7 +103,12 @@ def list_jobs(options: argparse.Namespace, output: Output, where: Filter) -> int
         await check_queue(jobs, options.queue)
         searched = await search(jobs, options, where)
         order = "oldest" if options.oldest else "newest"
-        page = await jobs.inspector.jobs(where, options.limit, options.cursor, order)  # type: ignore[arg-type]
+        try:
+            page = await jobs.inspector.jobs(where, options.limit, options.cursor, order)  # type: ignore[arg-type]
+        except FilterError as error:
+            if options.cursor is None or error.text != options.cursor:
+                raise
+            raise UsageError(f"argument --cursor: {error.reason}") from None
         if output.as_json:
             output.json({"jobs": [job_body(job) for job in page.jobs], "cursor": page.cursor} | search_body(searched))
             return DONE
