@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jobconsole.tui.widgets.fields import QueueChoice
 from queue_core import JobQueue
 from tests.conformance.working import until
 from tests.tui.conftest import Sit
@@ -59,3 +60,14 @@ async def test_undo_opens_it_and_brings_back_what_was_moved(sit: Sit, jobs: JobQ
             return (await jobs.get(handle.id)).queue == "crm"
 
         await until(back)
+
+
+async def test_the_queue_itself_is_not_offered(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
+    async with sit() as seat:
+        await at_queue(seat, "crm")
+        await seat.press("O")
+        await seat.until("Drain a queue")
+        await seat.press("shift+tab", "shift+tab")
+        offered = [queue.name for queue in seat.app.screen.query_one(QueueChoice)._field.offered]
+        assert "mail" in offered
+        assert "crm" not in offered

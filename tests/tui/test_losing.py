@@ -9,6 +9,7 @@ import pytest
 from jobconsole.core.connection import Connection
 from jobconsole.embedded.servers import EmbeddedServers
 from jobconsole.tui.app import ConsoleApp
+from jobconsole.tui.widgets import footer
 from queue_core import JobQueue
 from queue_core.stores.postgres.migrate import migrate
 from tests.conformance.world import World
@@ -52,7 +53,10 @@ async def look(seat: Seat) -> None:
 
 
 @SIZES
-async def test_postgres_goes_and_comes_back(servers: EmbeddedServers, size: tuple[int, int]) -> None:
+async def test_postgres_goes_and_comes_back(
+    servers: EmbeddedServers, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(footer, "SHOWN_SECONDS", 600.0)
     async with seated(console(servers), size) as seat:
         await look(seat)
         await asyncio.to_thread(servers.postgres.kill)
@@ -64,9 +68,12 @@ async def test_postgres_goes_and_comes_back(servers: EmbeddedServers, size: tupl
         await seat.until("retry is disabled: postgres cannot be reached")
         await seat.press("j", "2", "3", "1")
         assert seat.app.is_running
+        await seat.press("R")
+        await seat.until("retry is disabled: postgres cannot be reached")
         await asyncio.to_thread(servers.postgres.start)
         await seat.until("LIVE", but="LOST")
         assert not seat.app.palette.faded
+        await seat.until("LIVE", but="retry is disabled")
         await seat.press("R")
         await seat.until("Retry dead jobs")
 

@@ -35,7 +35,7 @@ class DrainSheet(TargetSheet[Drain]):
         super().__init__()
         self._of, self._words = queue, IMMEDIATE["queue", "drain"]
         hint = "what waits is moved there, Up and Down choose a queue; nothing: workers run it here"
-        self.target = QueueField(id="move-queue", label="move to", hint=hint, empty="none")
+        self.target = QueueField(id="move-queue", label="move to", hint=hint, empty="none", but=queue.name)
         self._why = TextField("reason", WHY, id="move-why")
 
     def compose(self) -> ComposeResult:

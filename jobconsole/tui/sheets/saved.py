@@ -48,7 +48,6 @@ class SavedSheet(Sheet[SavedChoice]):
         self._present = present
         self._unchangeable = unchangeable
         self._at = 0
-        self._problem = ""
 
     def compose(self) -> ComposeResult:
         """The filters, a name, what Enter does, the buttons."""
@@ -73,7 +72,6 @@ class SavedSheet(Sheet[SavedChoice]):
     @on(Field.Changed)
     def check_again(self) -> None:
         """Show what Enter does now."""
-        self._problem = ""
         self._settle()
 
     @on(Field.Left)
@@ -88,17 +86,20 @@ class SavedSheet(Sheet[SavedChoice]):
             if self._saved:
                 self.dismiss(SavedChoice(apply=self._saved[self._at]))
             return
+        if not self._refusal(name):
+            self.dismiss(SavedChoice(save_as=name))
+
+    def _refusal(self, name: str) -> str:
+        """Why the present filter cannot be saved under a name; "" when it can."""
+        if self._unchangeable:
+            return f"saving is disabled: {self._unchangeable}"
+        if not self._present:
+            return NOTHING_TO_SAVE
         try:
             check_saved_name(name)
-            if self._unchangeable:
-                raise InvalidArgument(f"saving is disabled: {self._unchangeable}")
-            if not self._present:
-                raise InvalidArgument(NOTHING_TO_SAVE)
         except InvalidArgument as error:
-            self._problem = str(error)
-            self._settle()
-            return
-        self.dismiss(SavedChoice(save_as=name))
+            return str(error)
+        return ""
 
     def commands(self) -> list[list[str]]:
         """Saving the present filter, or the list."""
@@ -133,16 +134,13 @@ class SavedSheet(Sheet[SavedChoice]):
         return fit(((mark, "accent"), *name, (" ", "text"), (safe(saved.text, 300), "muted")), width, ellipsis=ellipsis)
 
     def _words_below(self, width: int, height: int) -> list[Line]:
-        if self._problem:
-            return [((part, "bad"),) for part in wrap(self._problem, width)[:height]]
         if name := self._typed:
+            if refusal := self._refusal(name):
+                return [((part, "bad"),) for part in wrap(refusal, width)[:height]]
             replaced = any(saved.name == name for saved in self._saved)
             what = f"in place of the one that is there: {self._present}" if replaced else self._present
             text = f"Enter saves the present filter as {safe(name, 64)}{': ' if not replaced else ' '}{safe(what, 300)}"
-            return [
-                ((part, "accent"),)
-                for part in wrap(text if self._present else "no filter holds: / writes one", width)[:height]
-            ]
+            return [((part, "accent"),) for part in wrap(text, width)[:height]]
         if not self._saved:
             return [((part, "muted"),) for part in wrap("write a filter with /, then b and a name for it", width)]
         saved = self._saved[self._at]

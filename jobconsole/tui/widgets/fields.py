@@ -73,6 +73,8 @@ class Field(LineWidget, can_focus=True):
             self.post_message(self.Left())
         elif event.key == "backspace":
             self._type(self.typed[:-1])
+        elif event.key == "ctrl+u":
+            self._type("")
         elif event.is_printable and len(character) == 1 and self.accepts(character):
             self._type((self.typed + character)[: self.longest])
         elif event.key in {"left", "right", "h", "l"}:
@@ -263,8 +265,11 @@ class QueueField(Field):
         label: str = "queue",
         hint: str = "Up and Down choose a queue; a new name can be written",
         empty: str = "as it was",
+        but: str = "",
     ) -> None:
+        """`but`: a queue that is not offered."""
         super().__init__(label, hint, id=id)
+        self._but = but
         self._empty = empty
         self._sought = ""
 
@@ -272,7 +277,8 @@ class QueueField(Field):
     def offered(self) -> list[QueueLine]:
         """The queues that can be chosen."""
         snapshot = self.console.model.snapshot
-        return offered(snapshot.queues, self._sought) if snapshot is not None else []
+        found = offered(snapshot.queues, self._sought) if snapshot is not None else []
+        return [queue for queue in found if queue.name != self._but]
 
     def step(self, step: int) -> None:
         """Choose the next of them."""

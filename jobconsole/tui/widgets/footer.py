@@ -92,6 +92,11 @@ class Notice(LineWidget):
         self._text, self._until = (safe(text), tone), time.monotonic() + SHOWN_SECONDS
         self.repaint()
 
+    def drop(self, reason: str) -> None:
+        """Take a sentence away that ends with a reason, which holds no more."""
+        if self.text.endswith(reason):
+            self.show("")
+
     @property
     def text(self) -> str:
         """The sentence that is shown now; "" when there is none."""
