@@ -174,11 +174,6 @@ class Availability:
     blocked: str = ""
 
 
-def unreachable(store: str) -> str:
-    """Return why nothing can be changed while a store is lost."""
-    return f"{store} cannot be reached"
-
-
 def refusal(action: Action, availability: Availability) -> str:
     """Return why an action is off whichever row the cursor is on; "" when it is not."""
     if availability.blocked and action.id not in {"quit", "help"}:

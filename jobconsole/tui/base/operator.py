@@ -15,7 +15,6 @@ from jobconsole.actions.plan import REPORTED_IDS, REVERSIBLE, Plan, Report, Targ
 from jobconsole.actions.verbs import ImmediateActions, ScheduleVerb, Steer, Switched
 from jobconsole.core.connection import Connection
 from jobconsole.core.rows import NAME
-from jobconsole.tui.base.bindings import unreachable
 from jobconsole.tui.base.messages import Finished, PlanReady, Progressed
 from jobconsole.tui.base.states import SignatureStates, StatesChange
 from jobconsole.tui.base.undo import Change, Kind, PausedChange, Remembered, SubmittedChange
@@ -60,7 +59,7 @@ class Operator:
         if self.read_only:
             return "this console is read-only"
         if not self._connection.usable:
-            return unreachable(self._connection.store.name)
+            return f"{self._connection.store.name} cannot be reached"
         return ""
 
     @property

@@ -14,7 +14,7 @@ from jobconsole.core.progress import succeeded
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.format.words import outcome_phrase
 from jobconsole.present.job import BREAKDOWN, COMPARE
-from jobconsole.tui.base.bindings import BY_ID, Action, refusal, unreachable
+from jobconsole.tui.base.bindings import BY_ID, Action, refusal
 from jobconsole.tui.base.host import Host, displayed
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.messages import Adopted, Finished, Flush, Operating, Progressed, ServersChanged
@@ -167,7 +167,7 @@ class View(ViewFrame):
     def on_servers_changed(self, message: ServersChanged) -> None:
         connection = self.console.connection
         if connection.usable:
-            self.notice.drop(unreachable(connection.store.name))
+            self.notice.drop(f"{connection.store.name} cannot be reached")
         self.repaint_all()
 
     def on_operating(self, message: Operating) -> None:

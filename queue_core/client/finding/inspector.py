@@ -157,7 +157,7 @@ class FindingInspector:
             if (await search.go_on(None)).full:
                 reason = f"more than {MOST_FOUND:,} jobs have this text; narrow the filter"
                 raise FilterError(reason, render(where_of_text), 0)
-        # A search that has looked at nothing has found nothing, which says nothing of what there is.
+        # Until its first page is read a search has found nothing, whatever there is.
         await search.begin()
         return where.without({"text"}).having(set_of("ids", search.ids), _DEAD)
 
