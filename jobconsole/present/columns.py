@@ -181,7 +181,7 @@ def signature_columns(
     if any(since_mark(state) != "-" for state in states.values()):
         known.append(Column("SINCE", 6, lambda info, context: since_spans(states.get(info.signature)), need=1))
     if not usual:
-        known.append(Column("TYPE", 11 if narrow else 13, lambda info, context: type_spans(info), need=3))
+        known.append(Column("TYPE", 11 if narrow or stated else 13, lambda info, context: type_spans(info), need=3))
     return (
         *([state_column(states)] if stated else []),
         Column("COUNT", 6, lambda info, context: number(info.count, tone="strong"), right=True),
