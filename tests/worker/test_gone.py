@@ -104,6 +104,12 @@ async def test_of_a_container_with_the_same_host_name_only_the_lease_tells(tmp_p
     with contained(tmp_path) as process:
         handle = await jobs.enqueue("waits")
         await until_started(tmp_path)
+
+        # Its first heartbeat and its first claim are on their way at once.
+        async def is_known() -> bool:
+            return bool((await jobs.inspector.overview()).workers)
+
+        assert await eventually(is_known)
         (worker,) = (await jobs.inspector.overview()).workers
         assert worker.pid != process.pid
         with serving(tmp_path, processes=1, lease=LEASE) as service:
