@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from queue_core import JobQueue
+from queue_core.model.events import Event
 from queue_core.model.job import Inserted, NewJob, Ready
 from tests.faults.impatience import settings
 from tests.faults.ledger import Pen
@@ -43,6 +44,10 @@ class HitDispatcher:
 
     async def offer(self, ready: Sequence[Ready]) -> None:
         await self._dispatcher.offer(ready)
+        come_to("after_offer")
+
+    async def announce(self, ready: Sequence[Ready], events: Sequence[Event]) -> None:
+        await self._dispatcher.announce(ready, events)
         come_to("after_offer")
 
 
