@@ -44,7 +44,7 @@ class Recorder:
             self.open(folder)
 
     def open(self, folder: Path) -> None:
-        """Note into this folder from now on; a `Record` has made it."""
+        """Note into this folder from now on; a `DeliveryRecord` has made it."""
         self._started = False
         self._folder = folder
         with (folder / "seen").open("r+b") as seen:

@@ -39,6 +39,7 @@ from jobconsole.cli.selection import (
     search,
     search_body,
     selection_of,
+    states_of,
 )
 from jobconsole.cli.session import connected
 from jobconsole.format.humanize import plural
@@ -78,7 +79,8 @@ def operate(options: argparse.Namespace, output: Output, verb: Verb, narrowed: S
         if not plan.ids:
             await check_signature(jobs, options.signature)
         if options.dry_run:
-            return _report_dry_run(output, verb, plan, warnings)
+            plan, explained = await _foreseen(jobs, verb, plan) if found.ids else (plan, _Result(_empty(plan)))
+            return _report_dry_run(output, verb, plan, replace(explained, warnings=tuple(warnings)))
         _confirm(options, verb, plan)
         if not plan.ids:
             return _reported(output, verb, _Result(_empty(plan)))
@@ -142,21 +144,44 @@ async def _check_target(jobs: JobQueue, plan: Plan) -> None:
         warn(f"no live worker works on queue '{queue}'; the jobs wait there until one does")
 
 
-def _report_dry_run(output: Output, verb: Verb, plan: Plan, warnings: Sequence[str]) -> int:
+async def _foreseen(jobs: JobQueue, verb: Verb, plan: Plan) -> tuple[Plan, _Result]:
+    """Return the plan without the jobs, all named by id, that a verb does not act on, and why it does not."""
+    from queue_core.errors import WrongState
+
+    found = await states_of(jobs, plan.ids)
+    fit = {one for one, state in found.items() if VERBS[verb].acts_on(*state)}
+    unfit = [one for one in plan.ids if one in found and one not in fit]
+    refused = [str(WrongState(one, _state(*found[one]), WORDS[verb].past)) for one in unfit[:_SHOWN]]
+    missing = tuple(one for one in plan.ids if one not in found)
+    return replace(plan, ids=tuple(one for one in plan.ids if one in fit)), _Result(
+        _empty(plan), missing, tuple(refused)
+    )
+
+
+def _state(status: str, trashed: bool) -> str:
+    return "in the trash" if trashed else str(status)
+
+
+def _report_dry_run(output: Output, verb: Verb, plan: Plan, result: _Result) -> int:
+    for sentence in result.sentences:
+        fail(sentence)
+    code = FAILED if result.refused else NOT_FOUND if result.missing else DONE
     if output.as_json:
         output.json({
             "dry_run": True, "verb": verb, "matched": len(plan.ids),
-            **plan.options._asdict(), **plan.rollout._asdict(), "warnings": warnings, "ids": plan.ids,
+            **plan.options._asdict(), **plan.rollout._asdict(), "warnings": result.warnings, "ids": plan.ids,
             **search_body(plan.searched),
         })  # fmt: skip
-        return DONE
+        return code
+    if _explained(result):
+        return code
     how = "".join(f", {words}" for words in in_words(plan.options, plan.rollout)) if plan.ids else ""
     output.line(f"would {verb} {plural(len(plan.ids), 'job')}{how}{_capped(plan)}")
     for job_id in plan.ids[:_SHOWN]:
         output.line(job_id)
     if len(plan.ids) > _SHOWN:
         output.line(f"… and {len(plan.ids) - _SHOWN:,} more")
-    return DONE
+    return code
 
 
 def _confirm(options: argparse.Namespace, verb: Verb, plan: Plan) -> None:
@@ -200,6 +225,11 @@ class _Result:
     # what was to be known before
     warnings: tuple[str, ...] = ()
 
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """One for each job that was named and is not changed."""
+        return (*(f"no job with id {job_id}" for job_id in self.missing[:_SHOWN]), *self.refused)
+
 
 async def _explain_unchanged(jobs: JobQueue, verb: Verb, chosen: JobSelection, report: Report) -> _Result:
     from queue_core.errors import JobNotFound, WrongState
@@ -218,20 +248,19 @@ async def _explain_unchanged(jobs: JobQueue, verb: Verb, chosen: JobSelection, r
             # The verb is done: only why these were left as they are stays unknown.
             others.append(f"job {job_id} was left as it is ({error})")
         else:
-            status = "in the trash" if job.trashed_at else job.status.value
-            others.append(str(WrongState(job_id, status, WORDS[verb].past)))
+            others.append(str(WrongState(job_id, _state(job.status, job.trashed_at is not None), WORDS[verb].past)))
     return _Result(report, tuple(missing), tuple(others))
 
 
 def _reported(output: Output, verb: Verb, result: _Result) -> int:
     report = result.report
-    for sentence in (*(f"no job with id {job_id}" for job_id in result.missing), *result.refused):
+    for sentence in result.sentences:
         fail(sentence)
     unfinished = end_of_limit(report)
     if output.as_json:
         body = _body(verb, report, result.missing) | {"warnings": result.warnings}
         output.json(body | search_body(report.plan.searched))
-    else:
+    elif not _explained(result):
         counts = f", skipped {report.skipped:,}, errored {report.errored:,}" if report.done != report.processed else ""
         output.line(f"{WORDS[verb].past} {plural(report.processed, 'job')}{_capped(report.plan)}{counts}")
     if unfinished is not None:
@@ -239,6 +268,11 @@ def _reported(output: Output, verb: Verb, result: _Result) -> int:
     if result.refused:
         return FAILED
     return NOT_FOUND if result.missing else DONE
+
+
+def _explained(result: _Result) -> bool:
+    """Return whether nothing was changed, and why was reported of each job."""
+    return 0 < len(result.report.plan.ids) == len(result.sentences)
 
 
 def _body(verb: Verb, report: Report, missing: Sequence[str]) -> dict[str, object]:

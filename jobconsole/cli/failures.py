@@ -61,19 +61,20 @@ _PACKAGES = {
 """Modules of an extra, and the extra's name."""
 
 
-def _harmless(message: str) -> str:
+def harmless(message: str, longest: int = _LONGEST) -> str:
+    """Return a text without passwords and control characters, with at most so many characters."""
     # Imported only with a message to write: `--version` and `--help` start without the rest of the program.
     from queue_core.model.addresses import mask
     from queue_core.model.text import safe
 
-    return safe(mask(message), _LONGEST)
+    return safe(mask(message), longest)
 
 
 def note(message: str) -> None:
     """Write a message for the person at the terminal."""
     # Standard error may be closed, or has no reader any more: the work continues without messages.
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        sys.stderr.write(f"{_harmless(message)}\n")
+        sys.stderr.write(f"{harmless(message)}\n")
         sys.stderr.flush()
 
 
@@ -84,14 +85,14 @@ def warn(message: str) -> None:
 
 def ask(question: str) -> str:
     """Ask the person at the terminal and return the answer; nothing when the input ends."""
-    sys.stderr.write(_harmless(question))
+    sys.stderr.write(harmless(question))
     sys.stderr.flush()
     return sys.stdin.readline().strip()
 
 
 def prompt(question: str) -> str | None:
     """Ask the person at the terminal and return the answer; None when the input has ended."""
-    sys.stderr.write(_harmless(question))
+    sys.stderr.write(harmless(question))
     sys.stderr.flush()
     line = sys.stdin.readline()
     return line.strip() if line else None
@@ -100,7 +101,7 @@ def prompt(question: str) -> str | None:
 def progress(message: str) -> None:
     """Write over the last line of a terminal; elsewhere nothing, where it would only fill a file."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r{_harmless(message)}\x1b[K")
+        sys.stderr.write(f"\r{harmless(message)}\x1b[K")
         sys.stderr.flush()
 
 

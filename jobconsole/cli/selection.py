@@ -18,6 +18,7 @@ from queue_core.errors import FilterError, JobNotFound, QueueNotFound
 if TYPE_CHECKING:
     from queue_core.client.finding.search import SearchProgress
     from queue_core.model.filters import Filter
+    from queue_core.model.states import Status
     from queue_core.queue import JobQueue
 
 
@@ -125,8 +126,8 @@ _OPERATIONS = 1_000
 async def check_signature(jobs: JobQueue, given: str | None) -> None:
     """Check that the store knows a signature that begins so; None passes.
 
-    One whose jobs were all retried since is known by its whole name, by what was set of it, and by the last operations
-    on it.
+    One whose jobs were all retried since is known by its deaths, by what was set of it, and by the last operations on
+    it.
 
     Raises:
         Missing: it does not.
@@ -139,7 +140,7 @@ async def check_signature(jobs: JobQueue, given: str | None) -> None:
     terms = (Term("status", "=", "dead"), Term("signature", "=", name))
     known = (
         await jobs.inspector.known_signatures(Filter(terms), 60.0, 1)
-        or await jobs.inspector.signature_deaths([name])
+        or await jobs.signatures.died_of(name)
         or any(one.startswith(name) for one in (await jobs.inspector.signature_facts())[1])
         or await jobs.inspector.count(Filter(terms, trash=True), 1)
         or any(
@@ -206,6 +207,19 @@ async def find_id(jobs: JobQueue, given: str) -> str:
 async def find_ids(jobs: JobQueue, given: Sequence[str]) -> tuple[str, ...]:
     """Return the ids of these jobs, each once; see `find_id`."""
     return tuple(dict.fromkeys([await find_id(jobs, one) for one in given]))
+
+
+async def states_of(jobs: JobQueue, ids: Sequence[str]) -> dict[str, tuple[Status, bool]]:
+    """Return the state of each of these jobs that is there, and whether it is in the trash."""
+    from queue_core.model.filters import Filter, set_of
+
+    found: dict[str, tuple[Status, bool]] = {}
+    for start in range(0, len(ids), PAGE):
+        named = set_of("ids", ids[start : start + PAGE])
+        for trash in (False, True):
+            page = await jobs.inspector.jobs(Filter((named,), trash), PAGE)
+            found |= {job.id: (job.status, trash) for job in page.jobs}
+    return found
 
 
 async def _begin_so(jobs: JobQueue, given: str, head: str, tail: str, trash: bool) -> list[str]:

@@ -6,15 +6,14 @@ import argparse
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.commands.causes import group_of
-from jobconsole.cli.failures import DONE, Missing, UsageError
+from jobconsole.cli.commands.causes import known_group_of
+from jobconsole.cli.failures import DONE, UsageError
 from jobconsole.cli.output import Output
 from jobconsole.cli.pace import begin_at
 from jobconsole.cli.root import Parser, add_change, positive
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import group_body
 from jobconsole.present.signature import of_state, state_sentence
-from queue_core.errors import SignatureNotFound
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
@@ -123,21 +122,9 @@ def _one_of(options: argparse.Namespace, words: str, *given: object) -> None:
         raise UsageError(f"give one of {words}")
 
 
-async def _group(jobs: JobQueue, signature: str) -> SignatureInfo:
-    """Return the signature that begins so; by its whole name also one whose jobs have all been retried since."""
-    try:
-        return await group_of(jobs, signature)
-    except Missing:
-        try:
-            return (await jobs.signatures.known(signature))[0]
-        except SignatureNotFound:
-            pass
-        raise
-
-
 def _change(options: argparse.Namespace, output: Output, act: Callable[[JobQueue], Awaitable[int]]) -> int:
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        group = await _group(jobs, options.signature)
+        group = await known_group_of(jobs, options.signature)
         options.signature = group.signature
         if options.dry_run:
             if output.as_json:

@@ -138,7 +138,7 @@ def operations_line(lines: Sequence[OperationLine], glyphs: Glyphs) -> Spans:
 
 
 class ActiveOperations:
-    """The operations that have not ended, with their rates. Memory is bounded by `MOST`."""
+    """The operations that have not ended, with their rates. Memory is bounded by `WATCHED_MOST`."""
 
     def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
         self._steady = steady

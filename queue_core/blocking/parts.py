@@ -179,6 +179,7 @@ class BlockingSignatures:
     rules = Blocking(Signatures.rules)
     rule = Blocking(Signatures.rule)
     get = Blocking(Signatures.get)
+    died_of = Blocking(Signatures.died_of)
     known = Blocking(Signatures.known)
     mute = Blocking(Signatures.mute)
     resolve = Blocking(Signatures.resolve)

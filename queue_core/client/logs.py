@@ -10,6 +10,8 @@ import json
 import logging
 import os
 import sys
+import time
+from collections.abc import Callable
 from contextvars import Context, ContextVar
 from typing import Any, Literal
 
@@ -107,6 +109,48 @@ def _log(level: int, failure: Failure, then: str, ids: dict[str, Any]) -> None:
     record.exc_text = traceback or None
     with contextlib.suppress(Exception):  # a program's own log handler that fails must cost no job
         logger.handle(record)
+
+
+WAIT_SECONDS = 10.0
+"""Between two lines about the same wait for a store: workers try again several times a second."""
+
+
+class OutageLog:
+    """Logs that something waits for the store: at once, then at most every `WAIT_SECONDS`, and when it goes on.
+
+    Each line has the number of those that were left out before it. A store that comes and goes adds no more lines.
+    """
+
+    def __init__(self, own: logging.Logger, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._logger = own
+        # what waits, with the verb, as in "claim waits"
+        self._what = what
+        self._clock = clock
+        # seconds of the clock: since when it waits, None while it does not; when the last line was written
+        self._since: float | None = None
+        self._logged_at = float("-inf")
+        # whether there is a line about this wait
+        self._logged = False
+        self._left_out = 0
+
+    def failed(self, error: Exception, exc_info: bool = False) -> None:
+        """Note that the store could not be used; with `exc_info`, a line has the traceback."""
+        now = self._clock()
+        self._since = now if self._since is None else self._since
+        if now - self._logged_at < WAIT_SECONDS:
+            self._left_out += 1
+            return
+        more = f" ({self._left_out:,} such lines were left out)" if self._left_out else ""
+        self._logger.warning("%s for the store: %s%s", self._what, error, more, exc_info=exc_info)
+        self._logged_at, self._logged, self._left_out = now, True, 0
+
+    def worked(self) -> None:
+        """Note that the store was used."""
+        if self._since is None:
+            return
+        if self._logged:
+            self._logger.warning("%s for the store no longer, after %.1f s", self._what, self._clock() - self._since)
+        self._since, self._logged = None, False
 
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}

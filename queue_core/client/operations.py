@@ -324,7 +324,7 @@ class Operations(Guarded):
     async def ask_stack(self, job_id: str, patience: float = STACK_SECONDS) -> JobStack | None:
         """Ask the worker of a running job where that is, and wait for its answer; None: the job does not run.
 
-        A stack that was not `taken` was not answered in time; an answer that comes later is kept all the same.
+        A stack without `taken_at` was not answered in time; an answer that comes later is kept all the same.
         """
         self._check("job stack")
         asked, ends = await self._jobs.ask_stack(check_id(job_id)), time.monotonic() + patience

@@ -27,8 +27,7 @@ from queue_core.client.payloads import PayloadTypes
 from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob, QueueFull, UnknownTask
 from queue_core.model.retry import Policy, Retry
 from queue_core.model.rules import Priority, PriorityName, parse_priority
-from queue_core.model.triage.rules import check_runbook
-from queue_core.model.triage.signatures import RUNBOOK_KEY
+from queue_core.model.triage.rules import RUNBOOK_KEY, check_runbook
 from queue_core.model.validation import check_max_retries, check_name, check_payloads
 
 if TYPE_CHECKING:

@@ -315,7 +315,7 @@ class TypeInfo:
     """What workers announced of one type."""
 
     name: str
-    # the JSON Schema of its payloads, with the task's runbook (`queue_core.model.triage.signatures.runbook_in`)
+    # the JSON Schema of its payloads, with the task's runbook (`queue_core.model.triage.rules.runbook_in`)
     schema: dict[str, Any]
     # when this schema was first announced
     announced_at: datetime

@@ -76,7 +76,7 @@ class Dispatcher(Protocol):
         ...
 
     async def doubtful(self, queues: Sequence[str]) -> list[str]:
-        """Return the queues whose ready sets may have lost jobs since `mark`: emptied, restored or failed over."""
+        """Return the queues whose ready sets may lack jobs since `mark_current`: emptied, restored, failed over."""
         ...
 
     async def mark_current(self, queue: str) -> None:

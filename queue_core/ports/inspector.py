@@ -97,6 +97,13 @@ class Inspector(Protocol):
         """Return the deaths of these signatures by release; those of retried jobs count, too."""
         ...
 
+    async def titles(self, beginning: str, limit: int) -> dict[str, str]:
+        """Return the titles of errors by signature, of those that begin so; also where no job is dead of one any more.
+
+        They are kept for two days at least, and as long as a job is dead of the error.
+        """
+        ...
+
     async def type_runs(self, types: Sequence[str], newest: int = 50) -> list[TypeRuns]:
         """Return how many jobs of these types have completed and died, on the `newest` releases each, by number."""
         ...

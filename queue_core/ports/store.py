@@ -166,7 +166,7 @@ class StoreHeartbeat(Protocol):
         ...
 
     def hand_back(self, worker: str, started: Sequence[str]) -> None:
-        """End a worker's leases of all other jobs than `begun`, as not begun: the next reclaim releases them."""
+        """End a worker's leases of all other jobs than `started`, as not started: the next reclaim releases them."""
         ...
 
     def stack_requests(self, worker: str) -> list[StackRequest]:
@@ -288,7 +288,7 @@ class JobStore(Protocol):
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         """Move ready jobs of a queue that is not paused to running, best rank first, each under a new lease token.
 
-        A queue's concurrency and rate count these claims; such a queue's jobs all begin at once. Large payloads
+        A queue's concurrency and rate count these claims; with a concurrency all of them begin at once. Large payloads
         are claimed until they fill `runtime.LARGEST`: a worker with room for more claims again.
         """
         ...
@@ -323,7 +323,7 @@ class JobStore(Protocol):
         ...
 
     async def register_release(self, name: str) -> int:
-        """Write a release at its place in the order of all (`place_among`) unless it is known; return its number."""
+        """Write a release at its place (see `queue_core.model.triage.release`) unless known; return its number."""
         ...
 
     async def promote(self, limit: int) -> list[Ready]:
@@ -346,7 +346,7 @@ class JobStore(Protocol):
         ...
 
     async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
-        """Return the jobs of `head` for each of these queues, those of a queue together and in order."""
+        """Return what `list_claimable` returns of each of these queues, those of a queue together and in order."""
         ...
 
     async def ready_queues(self) -> list[str]:
@@ -360,7 +360,7 @@ class JobStore(Protocol):
     async def list_ready(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
         """Return ready jobs of a queue with a higher rank than this, in order.
 
-        Without `whole`, jobs that would take long to find may be left to `heads`.
+        Without `whole`, jobs that would take long to find may be left to `list_claimable_in`.
         """
         ...
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from threading import Lock, Timer
 from typing import NamedTuple
 
+from queue_core.client.logs import OutageLog
 from queue_core.errors import StoreUnavailable
 from queue_core.model.events import RESULT_BYTES, Event
 from queue_core.model.job import LINES, LogLine
@@ -91,13 +92,15 @@ class Journal:
         """Write for ever."""
         self._loop = asyncio.get_running_loop()
         self._wake.set()
+        waits = OutageLog(logger, "lines of job logs wait")
         while True:
             await self._wake.wait()
             self._wake.clear()
             try:
                 await self.write()
+                waits.worked()
             except StoreUnavailable as error:
-                logger.warning("lines of job logs wait for the store: %s", error)
+                waits.failed(error)
                 await asyncio.sleep(PATIENCE)
                 self._wake.set()
             await asyncio.sleep(REST)

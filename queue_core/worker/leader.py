@@ -9,8 +9,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from queue_core.client.effects import creation_events
-from queue_core.client.logs import job_ids, log_death
+from queue_core.client.effects import creation_events, offer
+from queue_core.client.logs import OutageLog, job_ids, log_death
 from queue_core.client.middleware import Hooks
 from queue_core.client.operating.executor import Executor
 from queue_core.delivery.audit import DeliveryAudit
@@ -19,7 +19,7 @@ from queue_core.model.events import Event, EventName
 from queue_core.model.job import Inserted, NewJob, Ready, Reclaimed, new_id, summary
 from queue_core.model.outcome import failure_of_loss
 from queue_core.model.schedule import Planned, Schedule, Tick, next_tick
-from queue_core.ports.delivery import Dispatcher, DispatchUnavailable
+from queue_core.ports.delivery import Dispatcher
 from queue_core.ports.schedules import ScheduleStore
 from queue_core.ports.store import AttentiveStore, DueWork, JobStore
 from queue_core.worker.journal import EventPublisher
@@ -195,6 +195,7 @@ class Sweeper:
         # seconds of time.monotonic
         self._slow_at = self._led_at = float("-inf")
         self._leads = False
+        self._sweeps, self._audits = OutageLog(logger, "sweep waits"), OutageLog(logger, "the audit waits")
         self._attentive = store if isinstance(store, AttentiveStore) else None
         # what was to be done in the last round; None: it has to be found out duty by duty
         self._due_work: DueWork | None = None
@@ -207,13 +208,15 @@ class Sweeper:
             while True:
                 pause = TICK
                 try:
-                    if await self._round():
+                    leads = await self._round()
+                    self._sweeps.worked()
+                    if leads:
                         # Beside the rounds: an audit of many queues must not make jobs late that become due meanwhile.
                         if beside is None or beside.done():
                             beside = asyncio.create_task(self._maintain())
                         pause = await self._until_due()
                 except StoreUnavailable as error:
-                    logger.warning("sweep waits for the store: %s", error)
+                    self._sweeps.failed(error)
                     pause = TICK * 2
                 await self._rest(pause)
         finally:
@@ -305,8 +308,9 @@ class Sweeper:
             if self._audit is not None:
                 await self._audit.run_once()
             await self._store.upkeep()
+            self._audits.worked()
         except StoreUnavailable as error:
-            logger.warning("the audit waits for the store: %s", error)
+            self._audits.failed(error)
         except Exception:
             logger.exception("the audit failed and is tried again")
 
@@ -319,7 +323,7 @@ class Sweeper:
             for job in lost:
                 self._publish(job)
             ready = [Ready(job.id, job.queue, job.rank) for job in lost if job.rank is not None]
-            await self._offer(ready + [unblocked for job in lost for unblocked in job.unblocked])
+            await offer(self._dispatcher, ready + [unblocked for job in lost for unblocked in job.unblocked])
             if len(lost) < RECLAIM_LIMIT:
                 return total
 
@@ -329,7 +333,7 @@ class Sweeper:
         while True:
             ready = await self._store.promote(PROMOTE_LIMIT)
             total += len(ready)
-            await self._offer(ready)
+            await offer(self._dispatcher, ready)
             if len(ready) < PROMOTE_LIMIT:
                 return total
 
@@ -337,7 +341,7 @@ class Sweeper:
         """Let the ticks of schedules pass that are due, and return the number of jobs that came of them."""
         fired = await self._scheduler.run_once()
         inserted = [one for _, one in fired]
-        await self._offer([Ready(one.id, one.queue, one.rank) for one in inserted if one.rank is not None])
+        await offer(self._dispatcher, [Ready(one.id, one.queue, one.rank) for one in inserted if one.rank is not None])
         for event in creation_events([job for job, _ in fired], inserted):
             self._publisher.publish(event)
         return len(fired)
@@ -351,14 +355,6 @@ class Sweeper:
         due = await self._store.next_due()
         until = self._scheduler.until_poll() if work is None else TICK
         return min(TICK, max(SHORTEST, until if due is None else min(due, until)))
-
-    async def _offer(self, ready: Sequence[Ready]) -> None:
-        if self._dispatcher is None or not ready:
-            return
-        try:
-            await self._dispatcher.offer(ready)
-        except DispatchUnavailable:
-            return  # the audit offers them when the dispatcher is back
 
     def _publish(self, job: Reclaimed) -> None:
         failure = failure_of_loss(job.worker, job.losses, self._duty.max_losses)

@@ -89,6 +89,26 @@ class TestRetry:
         assert answer.err == f"{WAITS}jobconsole: no job with id {job_id(99)}\n"
         assert statuses(changing)[DEAD[0]] == "queued"
 
+    @pytest.mark.parametrize("verb", ["retry", "cancel --yes", "move --priority 5", "delete --yes", "restore"])
+    @pytest.mark.parametrize("dry", ["", " --dry-run"])
+    def test_one_sentence_tells_why_nothing_is_done(self, changing: Cli, verb: str, dry: str) -> None:
+        wrong = [(job_id(99), f"no job with id {job_id(99)}", 4)]
+        if verb != "retry":
+            wrong.append((COMPLETED, f"job {COMPLETED} is completed; it cannot be ", 1))
+        for named, why, code in wrong:
+            answer = changing("job", *verb.split(), named, *dry.split())
+            assert (answer.code, answer.out) == (code, "")
+            assert answer.err.startswith(f"jobconsole: {why}")
+            assert answer.err.count("\n") == 1
+
+    def test_a_dry_run_leaves_out_what_would_not_be_changed(self, changing: Cli) -> None:
+        answer = changing("job", "retry", RUNNING, job_id(99), DEAD[0], "--dry-run")
+        assert (answer.code, answer.out) == (1, f"would retry 1 job\n{DEAD[0]}\n")
+        assert answer.err.splitlines()[-2:] == [
+            f"jobconsole: no job with id {job_id(99)}",
+            f"jobconsole: job {RUNNING} is running; it cannot be retried",
+        ]
+
     def test_a_mistyped_id_stops_everything(self, changing: Cli) -> None:
         assert changing("job", "retry", "nosuch", DEAD[0]).code == 4
         assert statuses(changing)[DEAD[0]] == "dead"

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobconsole.core.checks import Check, check_operations, check_postgres, check_work, unreachable
-from jobconsole.core.redis_checks import check_redis
+from jobconsole.core.doctor.checks import Check, check_operations, check_postgres, check_work
+from jobconsole.core.doctor.outages import unreachable
+from jobconsole.core.doctor.redis import check_redis
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.model.operation import Author, Operation, OperationRequest, OperationState
 from queue_core.model.report import Overview, QueueInfo, WorkerInfo

@@ -147,6 +147,30 @@ def test_a_verb_on_a_signature_that_the_store_does_not_know_finds_none(shop: Sho
         assert (answer.code, answer.out) == (0, "retried 0 jobs\n")
 
 
+def test_a_signature_without_a_dead_job_is_known_by_its_beginning(shop: Shop) -> None:
+    async def another(world: World) -> None:
+        await scene(world)
+        await world.ended("dead", {"failure": failure(signature="aabbaabbaabb")}, type="task")
+        await world.ended("completed", {}, type="task")
+
+    shop.play(another)
+    assert shop("dlq", "retry", "--all").out == "retried 2 jobs\n"
+    shown = shop("dlq", "show", "aaaa")
+    assert (shown.code, shown.err) == (0, "")
+    for words in (SIGNATURE, "OSError: no such file", "none of its jobs is dead any more", "100% since r124"):
+        assert words in shown.out
+    assert shop("dlq", "show", "aaaa", "--json").body["group"]["count"] == 0
+    lines = ("own AAAA --to ana", "mute aaaa --for 4h", "note aaaa known", "resolve aaaa --now")
+    for number, line in enumerate(lines, 2):
+        answer = shop("dlq", *line.split())
+        assert (answer.code, answer.out.startswith(f"#{number} {SIGNATURE} ")) == (0, True), answer.err
+    assert shop("dlq", "retry", "--signature", "aaaa").out == "retried 0 jobs\n"
+    several = shop("dlq", "show", "aa")
+    words = f"jobconsole: several signatures begin with 'aa': {SIGNATURE}, aabbaabbaabb\n"
+    assert (several.code, several.err) == (2, words)
+    assert shop("dlq", "show", "aac").code == 4
+
+
 def test_a_signature_in_the_trash_is_known(file_shop: Shop) -> None:
     shop = file_shop
     shop.play(scene)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from queue_core.model.triage.signatures import runbook_in
+from queue_core.model.triage.rules import runbook_in
 from tests.conformance.world import World
 
 EMPTY: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}

@@ -174,3 +174,13 @@ async def test_totals_folded_or_not(world: World) -> None:
     await dead(world, SMTP)
     (group,) = await groups(world)
     assert (group.count, group.grown) == (2, 2)
+
+
+async def test_titles_are_found_by_the_beginning_of_a_signature(world: World) -> None:
+    for signature in ("aaaa00000000", "aaaa11111111", "bbbb00000000"):
+        await world.ended("dead", {"failure": failure(signature=signature, title=f"OSError: {signature}")})
+    await world.change("retry", [job.id for job in (await world.inspector.jobs(Filter(), 10)).jobs])
+    found = {name: f"OSError: {name}" for name in ("aaaa00000000", "aaaa11111111")}
+    assert await world.inspector.titles("aaaa", 10) == found
+    assert list(await world.inspector.titles("", 2)) == list(found)
+    assert await world.inspector.titles("aaaab", 10) == {}

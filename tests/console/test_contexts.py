@@ -26,7 +26,7 @@ NIGHTLY = Schedule("nightly", "0 3 * * *", "Europe/Paris", "report", "{}", "repo
 LOOKING = {
     "attempts", "close", "conservation", "count", "facts", "get", "ids", "jobs", "logs", "overview", "ping", "series",
     "signatures", "tallies", "types", "dead_counts", "releases", "sample", "signature_deaths", "signature_facts",
-    "type_runs", "saved_filters", "search", "known_signatures",
+    "type_runs", "saved_filters", "search", "known_signatures", "titles",
 }  # fmt: skip
 
 

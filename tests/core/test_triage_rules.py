@@ -12,10 +12,10 @@ from jobconsole.configuration import load as load_console
 from jobconsole.present.signature import rule_sentence, state_body
 from queue_core import JobQueue
 from queue_core.configuration import load
-from queue_core.errors import ConfigurationError
+from queue_core.errors import ConfigurationError, InvalidArgument
 from queue_core.model.report import SignatureInfo
-from queue_core.model.triage.rules import NO_BOOK, RuleBook, TriageSettings
-from queue_core.model.triage.signatures import NO_RULE, RUNBOOK_KEY, Ruled, SignatureFacts, SignatureState, runbook_in
+from queue_core.model.triage.rules import NO_BOOK, RUNBOOK_KEY, RuleBook, TriageSettings, runbook_in
+from queue_core.model.triage.signatures import NO_RULE, Ruled, SignatureFacts, SignatureState, check_link
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 GROUP = SignatureInfo(
@@ -25,9 +25,9 @@ TRIAGE = """
 jobs:
   queue_backend: memory
   triage:
-    signatures: {"9f31": {owner: four}, "9f31c2": {link: six}}
+    signatures: {"9f31": {owner: four}, "9f31c2": {link: "https://six.example"}}
     types: {copy: {owner: copier, runbook: copies}, send: {runbook: sends}}
-    queues: {bulk: {owner: bulk}, "*": {owner: all, link: everywhere}}
+    queues: {bulk: {owner: bulk}, "*": {owner: all, link: "http://all.example"}}
 """
 
 
@@ -43,22 +43,25 @@ def test_the_rule_for_the_narrower_wins_one_value_at_a_time(tmp_path: Path) -> N
     assert (rule.owner, rule.runbook, rule.link) == (
         Ruled("four", "signature 9f31"),
         Ruled("sends", "type send"),
-        Ruled("six", "signature 9f31c2"),
+        Ruled("https://six.example", "signature 9f31c2"),
     )
     other = replace(GROUP, signature="000000000000", types=(("copy", 5),))
     assert book.of(other).owner == Ruled("copier", "type copy")
-    assert book.of(other).link == Ruled("everywhere", "all queues")
+    assert book.of(other).link == Ruled("http://all.example", "all queues")
     assert book.of(replace(other, types=(("x", 1),))).owner == Ruled("bulk", "queue bulk")
     assert book.of(replace(other, types=(("x", 1),), queues=("mail",))).owner == Ruled("all", "all queues")
     assert RuleBook(runbooks={"copy": "own"}).of(GROUP).runbook == Ruled("own", "task copy")
     assert NO_BOOK.of(GROUP) == NO_RULE
-    assert rule_sentence(rule) == "signature 9f31: four; type send: runbook sends; signature 9f31c2: link six"
+    assert (
+        rule_sentence(rule)
+        == "signature 9f31: four; type send: runbook sends; signature 9f31c2: link https://six.example"
+    )
 
 
 def test_what_a_person_has_set_wins(tmp_path: Path) -> None:
     rule = RuleBook(settings(TRIAGE, tmp_path)).of(GROUP)
     state = SignatureState(GROUP.signature, rule=rule)
-    assert (state.owner, state.link, state.runbook) == ("four", "six", "sends")
+    assert (state.owner, state.link, state.runbook) == ("four", "https://six.example", "sends")
     taken = replace(state, facts=SignatureFacts(owner="ana", link="mine"))
     assert (taken.owner, taken.link, taken.runbook) == ("ana", "mine", "sends")
     body = state_body(taken)
@@ -75,7 +78,9 @@ def test_what_a_person_has_set_wins(tmp_path: Path) -> None:
         ("{types: {x: 3}}", "triage.types.x: must be a block of keys, not a single value"),
         ('{types: {x: {owner: "a\\eb"}}}', "triage.types.x.owner: an owner cannot hold line ends, control characters "
          "or unseen ones: a␛b"),
-        ("{queues: {x: {runbook: 7}}}", "triage.queues.x.runbook: a link is a text, not 7"),
+        ("{queues: {x: {runbook: 7}}}", "triage.queues.x.runbook: a runbook is a text, not 7"),
+        ("{types: {x: {link: 'javascript:alert(1)'}}}", "triage.types.x.link: a link is an address, https://…, "
+         "http://… or mailto:…, not javascript:alert(1)"),
         ("{signatures: {xyz: {owner: a}}}", "triage.signatures.xyz: 'xyz' is no signature: 4 to 12 hexadecimal digits, "
          "its beginning is enough"),
     ],
@@ -114,3 +119,17 @@ def test_the_runbook_of_a_task_is_announced_with_its_schema() -> None:
 @pytest.mark.parametrize("hostile", ["a\x1b[31mb", "x" * 501, "a\u202eb", 7, None, ["x"], ""], ids=repr)
 def test_a_runbook_that_cannot_be_shown_is_none(hostile: object) -> None:
     assert runbook_in({RUNBOOK_KEY: hostile}) == ""
+
+
+@pytest.mark.parametrize("link", ["https://x.example/81?a=b#c", " HTTP://x", "mailto:ops@x.example?subject=81", ""])
+def test_a_link_is_an_address_that_a_browser_or_a_mail_program_opens(link: str) -> None:
+    assert check_link(link) == link.strip()
+
+
+@pytest.mark.parametrize(
+    "link", ["javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "www.x.example", "https://", "http:x",
+             "https:///path", "mailto:nobody", "https://x y", "see https://x"],
+)  # fmt: skip
+def test_no_other_text_is_a_link(link: str) -> None:
+    with pytest.raises(InvalidArgument, match="a link is an address, https://…, http://… or mailto:…, not "):
+        check_link(link)

@@ -12,7 +12,7 @@ from jobconsole.cli.root import parser_of
 from queue_core import JobContext, JobQueue, Retry
 from queue_core.configuration import load
 from queue_core.model.filters import parse
-from queue_core.model.triage.signatures import runbook_in
+from queue_core.model.triage.rules import runbook_in
 from tests.examples.blocks import blocks, run
 
 PAGE = "triage.md"

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from redis.asyncio import Redis
 
-from jobconsole.core.checks import check_pairing
+from jobconsole.core.doctor.checks import check_pairing
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.delivery import pairing as pairing_module
 from queue_core.delivery import redis_dispatcher as dispatcher_module

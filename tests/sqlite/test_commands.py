@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jobconsole.configuration import load
-from jobconsole.core.checks import check_sqlite
+from jobconsole.core.doctor.checks import check_sqlite
 from jobconsole.exporter.server import Exporter, ExporterOptions
 from queue_core.errors import ConfigurationError
 from queue_core.model.settings import JobsSettings, SqliteSettings

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from jobconsole.tui.app import ConsoleApp
 from queue_core import JobQueue
 from queue_core.client.causes import breakdown as module
@@ -34,6 +36,22 @@ async def test_a_value_leads_to_its_jobs(jobs: JobQueue, world: World) -> None:
         await seat.press("enter")
         await seat.until("payload.region=eu")
         await seat.until("5 jobs")
+
+
+async def test_a_breakdown_is_read_again_as_more_jobs_die(
+    jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobconsole.tui.base.causes.AGAIN_SECONDS", 0.0)
+    await shop(world)
+    async with seated(ConsoleApp(jobs), WIDE) as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        await seat.press("f")
+        await seat.until(" 6 dead, ")
+        await world.ended("dead", {"failure": smtp()}, type="send_email", queue="mail", payload="{}")
+        await seat.press("r")
+        await seat.until("jobs 7 ")
+        await seat.until(" 7 dead, ")
 
 
 async def test_payloads_beside_each_other(jobs: JobQueue, world: World) -> None:

@@ -147,7 +147,9 @@ async def test_all_jobs_by_state(sit: Sit, buried: Buried, size: tuple[int, int]
         await seat.until("the trash is empty")
         await seat.press("left_square_bracket")
         await seat.until("[cancelled]")
-        await seat.until("nothing matches")
+        await seat.until("no cancelled jobs", but="nothing matches")
+        await seat.press("slash", *"type:nosuch", "enter")
+        await seat.until("nothing matches; Esc clears the filter", but="no cancelled jobs")
 
 
 async def test_a_dead_job_is_retried_from_the_list_and_a_queued_one_is_not(

@@ -57,6 +57,24 @@ async def group_of(jobs: JobQueue, signature: str) -> SignatureInfo:
     return found[0]
 
 
+async def known_group_of(jobs: JobQueue, signature: str) -> SignatureInfo:
+    """Return the signature that begins so, also one whose jobs have all been retried or deleted since.
+
+    Raises:
+        Missing: no job has died of it.
+        UsageError: this is no signature, or several begin so.
+    """
+    try:
+        return await group_of(jobs, signature)
+    except Missing:
+        found = await jobs.signatures.died_of(signature)
+        if len(found) > 1:
+            raise UsageError(f"several signatures begin with '{signature}': {', '.join(list(found)[:4])}") from None
+        if not found:
+            raise
+        return (await jobs.signatures.known(next(iter(found))))[0]
+
+
 def add_show_arguments(verb: Parser) -> None:
     """Declare the argument."""
     verb.add_argument("signature", metavar="SIG", help="its first digits")
@@ -66,14 +84,17 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
     """Show a signature with its breakdown."""
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        group = await group_of(jobs, options.signature)
+        group = await known_group_of(jobs, options.signature)
         found = await jobs.breakdown(group.signature)
         state = (await jobs.signatures.states([group], _WINDOW))[group.signature]
         if output.as_json:
             output.json({"group": group_body(group, state), "breakdown": found})
         else:
             show_facts(output, (*of_group(group, "15m"), *of_state(state)))
-            show_breakdown(output, found)
+            if group.count:
+                show_breakdown(output, found)
+            else:
+                output.line("none of its jobs is dead any more")
         return DONE
 
     return connected(options, output, run)

@@ -7,11 +7,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import DONE, FAILED, warn
+from jobconsole.cli.failures import DONE, FAILED, harmless, warn
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_change, add_globals
 from jobconsole.cli.session import check_target, postgres_url, settings_of
-from jobconsole.core.checks import (
+from jobconsole.core.doctor.checks import (
     SECOND_STORE,
     SECOND_STORE_ADVICE,
     Check,
@@ -20,14 +20,12 @@ from jobconsole.core.checks import (
     check_postgres,
     check_sqlite,
     check_work,
-    unreachable,
     worst,
 )
-from jobconsole.core.redis_checks import check_redis, check_redis_store
+from jobconsole.core.doctor.outages import unreachable
+from jobconsole.core.doctor.redis import check_redis, check_redis_store
 from jobconsole.format.humanize import exact, plural
 from jobconsole.settings import ConsoleSettings, queue_of
-from queue_core.model.addresses import mask
-from queue_core.model.text import safe
 
 if TYPE_CHECKING:
     from queue_core.client.health import Health
@@ -127,11 +125,11 @@ def _show(output: Output, checks: list[Check]) -> None:
     for check in checks:
         word = output.paint(f"{check.level:<4}", _COLOURS[check.level])
         first, *more = check.finding.split("\n")[:_LINES]
-        output.line(f"{word}  {check.name:<{widest}}  {safe(first, 400)}")
+        output.line(f"{word}  {check.name:<{widest}}  {harmless(first, 400)}")
         for line in more:
-            output.line(f"{'':<4}  {'':<{widest}}  {safe(line, 400)}")
+            output.line(f"{'':<4}  {'':<{widest}}  {harmless(line, 400)}")
         if check.advice:
-            output.line(f"{'':<4}  {'':<{widest}}  -> {safe(check.advice, 400)}")
+            output.line(f"{'':<4}  {'':<{widest}}  -> {harmless(check.advice, 400)}")
     counts = {level: sum(1 for check in checks if check.level == level) for level in _COLOURS}
     output.line(f"{counts['ok']} ok, {counts['warn']} to look at, {counts['fail']} failed")
 
@@ -166,7 +164,7 @@ def run_health(options: argparse.Namespace, output: Output) -> int:
         # The names and values of the exporter's /healthz, and why.
         counts = {"pending": found.pending, "running": found.running, "workers": found.workers}
         body = {"status": _status(found), "healthy": found.healthy, "mode": found.mode, **counts}
-        output.json({**body, "degraded_since": found.degraded_since, "reason": safe(mask(found.reason), 400)})
+        output.json({**body, "degraded_since": found.degraded_since, "reason": harmless(found.reason, 400)})
     else:
         _show_health(output, found)
     return result
@@ -186,7 +184,7 @@ def _show_health(output: Output, found: Health) -> None:
         counts = (found.pending or 0, found.running or 0, found.workers or 0)
         output.line("{} pending, {} running, {} alive".format(*map(exact, counts[:2]), plural(counts[2], "worker")))
     if found.reason:
-        output.line(safe(mask(found.reason), 400))
+        output.line(harmless(found.reason, 400))
 
 
 def add_migrate_arguments(parser: Parser) -> None:

@@ -19,7 +19,7 @@ from jobconsole.cli.tables import QUEUES, operation_body, outcome, queue_body, s
 from jobconsole.format.humanize import plural
 from jobconsole.present.facts import moment, of_queue
 from queue_core.model.text import safe
-from queue_core.model.triage.signatures import runbook_in
+from queue_core.model.triage.rules import runbook_in
 
 if TYPE_CHECKING:
     from queue_core.model.operation import Operation

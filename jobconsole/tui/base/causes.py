@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Hashable
 from functools import partial
 
 from textual.dom import DOMNode
@@ -23,6 +24,8 @@ from queue_core.model.report import Breakdown
 
 REST_SECONDS = 0.15
 """How long the cursor must rest before anything is read."""
+AGAIN_SECONDS = 5.0
+"""Between two reads of the same breakdown, while jobs of the signature go on to die or are retried."""
 
 
 class Causes:
@@ -34,6 +37,9 @@ class Causes:
         self._renewal = Renewal(node, "causes")
         # what was read, or why it could not be, with what it is about
         self._breakdown: tuple[str, Breakdown | str] | None = None
+        # as of which dead jobs it was read, and when, in seconds of time.monotonic
+        self._as_of: Hashable = None
+        self._read_at = float("-inf")
         self._comparison: tuple[tuple[str, int], Comparison | str] | None = None
         # the line of the breakdown under the cursor
         self.cursor = 0
@@ -85,13 +91,20 @@ class Causes:
         if step < 0 or (isinstance(found, Comparison) and found.older):
             self.back = max(0, self.back + step)
 
-    def breakdown(self, signature: str, context: RenderContext, width: int) -> list[Line]:
-        """Return the lines of a signature's breakdown; reads it where that was not done."""
+    def breakdown(self, signature: str, context: RenderContext, width: int, as_of: Hashable = None) -> list[Line]:
+        """Return the lines of a signature's breakdown; reads it where that was not done.
+
+        It is read again at times where `as_of` has changed, whatever shows that its dead jobs are others now.
+        """
         if not signature:
             return [(("this job has not failed: there is no signature to break down", "muted"),)]
         if self._breakdown is None or self._breakdown[0] != signature:
+            self._as_of = as_of
             self.read_breakdown(signature)
             return [(("reading ...", "muted"),)]
+        if as_of != self._as_of and time.monotonic() - self._read_at >= AGAIN_SECONDS:
+            self._as_of = as_of
+            self.read_breakdown(signature)
         found = self._breakdown[1]
         if isinstance(found, str):
             return [((found, "warn"),)]
@@ -123,6 +136,7 @@ class Causes:
             self._breakdown = (signature, await console.refresher.breakdown(signature))
         except QueueCoreError as error:
             self._breakdown = (signature, str(error))
+        self._read_at = time.monotonic()
         self._repaint()
 
     async def _read_comparison(self, job_id: str, back: int) -> None:

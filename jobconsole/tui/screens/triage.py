@@ -170,6 +170,11 @@ class TriageView(View):
         detail = self.query_one(Detail)
         pane = self.pane
         if pane is detail:
+            shown = detail.subject.group
+            rows = self.signatures.selection.rows if shown is not None else ()
+            if group := next((one for one in rows if shown and one.signature == shown.signature), None):
+                # With newer numbers; the job that is its sample stays.
+                detail.about(DetailSubject(detail.subject.job_id, group))
             detail.refresh_if_changed()
             return
         if isinstance(pane, RunningTable) and pane.selection.row is not None:

@@ -220,7 +220,9 @@ class Detail(ScrollPane):
             return lines + self.causes.comparison(self.subject.job_id, context, width)
         if self._signature is None:
             return [*lines, (("reading ...", "muted"),)]
-        return lines + self.causes.breakdown(self._signature, context, width)
+        group = self.subject.group
+        as_of = None if group is None else (group.count, group.last_seen)
+        return lines + self.causes.breakdown(self._signature, context, width, as_of)
 
     @property
     def _signature(self) -> str | None:

@@ -193,13 +193,19 @@ class JobTable(MarkTable[JobLine]):
             self.empty = message.problem
             self.repaint()
             return
-        bare = "the trash is empty" if self.where.trash else "no jobs"
         if self.filter_text:
             self.empty = f"nothing found {self.searched}" if self.searched.startswith("in ") else NO_MATCH
         else:
-            self.empty = "nothing matches" if self.where.terms else bare
+            self.empty = self._none()
         self._note_new(self.window.rows)
         self.show(self.window.rows)
+
+    def _none(self) -> str:
+        """That there is no job, without a filter of the user's."""
+        states = self.where.statuses()
+        if self.where.trash:
+            return "the trash is empty"
+        return f"no {next(iter(states))} jobs" if len(states) == 1 else "no jobs"
 
     def _note_new(self, rows: Sequence[JobLine]) -> None:
         """Note when rows came in: those above others that were there before, and those changed since the last read.

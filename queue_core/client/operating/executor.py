@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from queue_core.client.effects import Effects
+from queue_core.client.logs import OutageLog
 from queue_core.client.operating.drain import watch_drain
 from queue_core.client.operating.verdict import OutcomeCounts, ReleaseWatch, judge, read_outcomes, reason
 from queue_core.errors import OperationNotFound, StoreRefused, StoreUnavailable
@@ -50,18 +51,15 @@ class Executor:
 
     async def run(self, may: Callable[[], bool]) -> None:
         """Run operations without end, while `may` returns True."""
-        waits = False
+        waits = OutageLog(logger, "operations wait")
         while True:
             wait = POLL_SECONDS
             if may():
                 try:
                     wait = await self.run_once()
-                    waits = False
+                    waits.worked()
                 except StoreUnavailable as error:
-                    # Once for each outage: the sweeps of the same process continue to log.
-                    if not waits:
-                        logger.warning("operations wait for the store: %s", error)
-                    waits = True
+                    waits.failed(error)
                 except Exception:
                     logger.exception("operations failed and are tried again")
             await asyncio.sleep(wait)

@@ -18,7 +18,7 @@ from queue_core.errors import InvalidArgument, QueueCoreError, SignatureNotFound
 from queue_core.model.filters import Filter, Term
 from queue_core.model.operation import Author, OperationRequest
 from queue_core.model.report import Release, SignatureInfo
-from queue_core.model.triage.rules import NO_BOOK, NO_TRIAGE, RuleBook, TriageSettings
+from queue_core.model.triage.rules import NO_BOOK, NO_TRIAGE, RuleBook, TriageSettings, runbook_in
 from queue_core.model.triage.signatures import (
     NEXT,
     NOW,
@@ -37,7 +37,6 @@ from queue_core.model.triage.signatures import (
     check_note,
     check_owner,
     judge,
-    runbook_in,
     undone,
 )
 from queue_core.model.validation import FARTHEST, check_seconds
@@ -59,6 +58,8 @@ RUNBOOKS_SECONDS = 10.0
 """Between two reads of the runbooks that workers announce."""
 MOST_TYPES = 200
 """Types whose runs are read at once."""
+MOST_BEGINNING = 100
+"""Signatures with the same beginning that are looked at."""
 TRIES = 10
 """Tries of a change that others overtake."""
 MOST_GROWTH = 1_000_000
@@ -163,26 +164,35 @@ class Signatures(Guarded):
             raise SignatureNotFound(signature)
         return found[0], (await self.states(found, window))[found[0].signature]
 
-    async def known(self, signature: str, window: float = WINDOW) -> tuple[SignatureInfo, SignatureState]:
-        """Return a signature as `get` does; by its whole name also one none of whose jobs is dead any more.
+    async def died_of(self, beginning: str) -> Mapping[str, str]:
+        """Return the signatures that begin so of which jobs have died, dead still or not, with their titles.
 
-        Such a one counts 0 jobs, and has its name as title.
+        Of more than `MOST_BEGINNING`, only some.
+        """
+        beginning = beginning.lower()
+        titles = {beginning: beginning} | await self._inspector.titles(beginning, MOST_BEGINNING)
+        died = {one.signature for one in await self._inspector.signature_deaths(list(titles))}
+        return {name: title for name, title in titles.items() if name in died}
+
+    async def known(self, signature: str, window: float = WINDOW) -> tuple[SignatureInfo, SignatureState]:
+        """Return a signature as `get` does; also one none of whose jobs is dead any more, which counts 0 jobs.
 
         Raises:
-            SignatureNotFound: no job has died of it, as far as is known.
+            SignatureNotFound: no job has died of it, as far as is known, or several signatures begin so.
         """
         try:
             return await self.get(signature, window)
         except SignatureNotFound:
-            deaths = await self._inspector.signature_deaths([signature])
-            if not deaths:
+            found = await self.died_of(signature)
+            if len(found) != 1:
                 raise
+        ((name, title),) = found.items()
+        deaths = await self._inspector.signature_deaths([name])
         first, last = min(one.first_at for one in deaths), max(one.last_at for one in deaths)
         gone = SignatureInfo(
-            signature, signature, 0, 0, (), datetime.fromtimestamp(first, UTC), datetime.fromtimestamp(last, UTC),
-            (), (), "",
-        )  # fmt: skip
-        return gone, (await self.states([gone], window))[signature]
+            name, title, 0, 0, (), datetime.fromtimestamp(first, UTC), datetime.fromtimestamp(last, UTC), (), (), ""
+        )
+        return gone, (await self.states([gone], window))[name]
 
     # -- changes
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob
 from queue_core.model.report import SignatureInfo
-from queue_core.model.triage.signatures import Ruled, SignatureRule, check_link, check_owner
+from queue_core.model.triage.signatures import LONGEST_LINK, Ruled, SignatureRule, check_link, check_owner, check_text
 from queue_core.model.validation import SettingsModel, check_name
 
 MOST_RULES = 1_000
@@ -29,6 +29,10 @@ def _owner(value: object) -> str | None:
 
 def _link(value: object) -> str | None:
     return None if value is None else _checked(check_link, value)
+
+
+def _place(value: object) -> str | None:
+    return None if value is None else _checked(check_place, value)
 
 
 def _checked(check: Callable[[object], str], value: object) -> str | None:
@@ -66,7 +70,7 @@ class TriageRule(SettingsModel):
     # a person or a team
     owner: Annotated[str | None, BeforeValidator(_owner)] = None
     # where to read what to do
-    runbook: Annotated[str | None, BeforeValidator(_link)] = None
+    runbook: Annotated[str | None, BeforeValidator(_place)] = None
     link: Annotated[str | None, BeforeValidator(_link)] = None
 
 
@@ -130,6 +134,27 @@ def _first(found: Iterable[tuple[str | None, str]]) -> Ruled | None:
 NO_BOOK = RuleBook()
 
 
+RUNBOOK_KEY = "x-runbook"
+"""Where the schema that a worker announces for a type has the runbook of its task."""
+
+
+def runbook_in(schema: Mapping[str, Any]) -> str:
+    """Return the runbook in what was announced of a type; "" where there is none that can be shown."""
+    try:
+        return check_place(schema.get(RUNBOOK_KEY, ""))
+    except InvalidArgument:
+        return ""
+
+
+def check_place(place: object) -> str:
+    """Return a runbook, one line: the address of a page, or any other place to look at.
+
+    Raises:
+        InvalidArgument: no text, too long, or with characters that cannot be printed.
+    """
+    return check_text(place, "a runbook", LONGEST_LINK)
+
+
 def check_runbook(runbook: object, task: str) -> str:
     """Return the runbook of a task, one line; "" for none.
 
@@ -137,6 +162,6 @@ def check_runbook(runbook: object, task: str) -> str:
         ConfigurationError: no text, too long, or with characters that cannot be printed.
     """
     try:
-        return "" if runbook is None else check_link(runbook)
+        return "" if runbook is None else check_place(runbook)
     except InvalidArgument as error:
-        raise ConfigurationError(f"task '{task}': runbook: {str(error).replace('a link', 'a runbook')}") from None
+        raise ConfigurationError(f"task '{task}': runbook: {error}") from None

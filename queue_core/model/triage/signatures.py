@@ -7,6 +7,7 @@ signature that was resolved and comes back is seen without a leader, and settles
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import groupby
@@ -31,6 +32,7 @@ LONGEST_OWNER = 64
 LONGEST_NOTE = 500
 LONGEST_LINK = 500
 """Characters."""
+_LINK = re.compile(r"(?i)(https?://[^\s/?#]|mailto:[^\s@]+@)\S*$")
 CHANGES = 10
 """The last changes of a signature that are kept, to undo them."""
 
@@ -344,7 +346,7 @@ def check_owner(owner: object) -> str:
     Raises:
         InvalidArgument: no text, too long, or with characters that cannot be printed.
     """
-    return _text(owner, "an owner", LONGEST_OWNER)
+    return check_text(owner, "an owner", LONGEST_OWNER)
 
 
 def check_note(note: object) -> str:
@@ -353,31 +355,27 @@ def check_note(note: object) -> str:
     Raises:
         InvalidArgument: no text, too long, or with characters that cannot be printed.
     """
-    return _text(note, "a note", LONGEST_NOTE)
+    return check_text(note, "a note", LONGEST_NOTE)
 
 
 def check_link(link: object) -> str:
-    """Return a link or a runbook, one line.
+    """Return the link of a signature, an address that a browser or a mail program opens; "" for none.
+
+    Raises:
+        InvalidArgument: no such address, too long, or with characters that cannot be printed.
+    """
+    text = check_text(link, "a link", LONGEST_LINK)
+    if text and not _LINK.match(text):
+        raise InvalidArgument(f"a link is an address, https://…, http://… or mailto:…, not {safe(text, 80)}")
+    return text
+
+
+def check_text(value: object, what: str, limit: int) -> str:
+    """Return a text of one line; `what` it is, for the errors.
 
     Raises:
         InvalidArgument: no text, too long, or with characters that cannot be printed.
     """
-    return _text(link, "a link", LONGEST_LINK)
-
-
-RUNBOOK_KEY = "x-runbook"
-"""Where the schema that a worker announces for a type has the runbook of its task."""
-
-
-def runbook_in(schema: Mapping[str, Any]) -> str:
-    """Return the runbook in what was announced of a type; "" where there is none that can be shown."""
-    try:
-        return check_link(schema.get(RUNBOOK_KEY, ""))
-    except InvalidArgument:
-        return ""
-
-
-def _text(value: object, what: str, limit: int) -> str:
     if not isinstance(value, str):
         raise InvalidArgument(f"{what} is a text, not {value!r}")
     text = value.strip()

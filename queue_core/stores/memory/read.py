@@ -229,6 +229,11 @@ class MemoryInspector:
             found = sorted(self._state.tallies.died_on.items())
             return [SignatureDeaths(key[0], key[1], *died) for key, died in found if key[0] in signatures]
 
+    async def titles(self, beginning: str, limit: int) -> dict[str, str]:
+        with self._state.lock:
+            found = sorted((name, title) for name, (title, _) in self._state.signatures.items())
+            return dict([one for one in found if one[0].startswith(beginning)][:limit])
+
     async def type_runs(self, types: Sequence[str], newest: int = 50) -> list[TypeRuns]:
         wanted = frozenset(types)
         with self._state.lock:

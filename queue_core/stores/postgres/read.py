@@ -52,7 +52,13 @@ from queue_core.stores.postgres.session.listening import Notifications
 from queue_core.stores.postgres.session.pool import ConnectionPool, Row
 from queue_core.stores.postgres.statistics import releases, totals
 from queue_core.stores.postgres.statistics.search import after, cursor_of, search
-from queue_core.stores.postgres.statistics.signatures import read_deaths, read_facts, read_filters, read_runs
+from queue_core.stores.postgres.statistics.signatures import (
+    read_deaths,
+    read_facts,
+    read_filters,
+    read_runs,
+    read_titles,
+)
 from queue_core.stores.sql.records import id_or_none
 
 Fetch = Callable[..., Awaitable[list[Row]]]
@@ -270,6 +276,9 @@ class PostgresInspector:
 
     async def signature_deaths(self, signatures: Sequence[str]) -> list[SignatureDeaths]:
         return await read_deaths(self._pool, signatures)
+
+    async def titles(self, beginning: str, limit: int) -> dict[str, str]:
+        return await read_titles(self._pool, beginning, limit)
 
     async def type_runs(self, types: Sequence[str], newest: int = 50) -> list[TypeRuns]:
         return await read_runs(self._pool, types, newest)

@@ -33,7 +33,7 @@ from queue_core.stores.redis.search import FilterScan, allowed, counted, listed,
 from queue_core.stores.redis.session import SCHEMA, RedisLink, chunks
 from queue_core.stores.redis.statistics import groups, text_search, totals
 from queue_core.stores.redis.statistics.releases import ReleaseNames, read_releases
-from queue_core.stores.redis.statistics.signatures import read_deaths, read_facts, read_filters, read_runs
+from queue_core.stores.redis.statistics.signatures import read_deaths, read_facts, read_filters, read_runs, read_titles
 
 SCAN_PAGE, SCAN_ALL = 100_000, 1_000_000
 """Jobs scanned at most for one page, and for a count or for ids. A page that is short for that reason has a cursor for
@@ -127,6 +127,8 @@ class RedisInspector:
             return 0
         if (names := counted(where)) is not None:
             return min(at_most, await self._size(where, names))
+        if groups.countable(where):
+            return await groups.count(self._link, where, at_most)
         total = 0
         async for part in self._ids(where):
             total += len(part)
@@ -227,6 +229,9 @@ class RedisInspector:
 
     async def signature_deaths(self, signatures: Sequence[str]) -> list[SignatureDeaths]:
         return await read_deaths(self._link, signatures)
+
+    async def titles(self, beginning: str, limit: int) -> dict[str, str]:
+        return await read_titles(self._link, beginning, limit)
 
     async def type_runs(self, types: Sequence[str], newest: int = 50) -> list[TypeRuns]:
         return await read_runs(self._link, types, newest)

@@ -60,7 +60,7 @@ class Arrivals:
 
 # Ordering keys: each lets so many of its jobs through at a time, in the order of their arrival; the others wait.
 #
-# Nothing is counted apart from the jobs themselves: `holds` in their rows shows which were released and which wait.
+# Nothing is counted apart from the jobs themselves: `admitted` in their rows shows which were released and which wait.
 
 
 class SqliteOrderingLocks:

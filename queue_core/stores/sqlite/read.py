@@ -49,7 +49,7 @@ from queue_core.stores.sqlite.session import RowTuple, SqliteFile, Transaction
 from queue_core.stores.sqlite.statistics import totals
 from queue_core.stores.sqlite.statistics.releases import read_releases
 from queue_core.stores.sqlite.statistics.search import after, cursor_of, merged, search
-from queue_core.stores.sqlite.statistics.signatures import read_deaths, read_facts, read_filters, read_runs
+from queue_core.stores.sqlite.statistics.signatures import read_deaths, read_facts, read_filters, read_runs, read_titles
 
 
 def _facts(transaction: Transaction, name: str) -> dict[str, Any]:
@@ -286,6 +286,9 @@ class SqliteInspector:
 
     async def signature_deaths(self, signatures: Sequence[str]) -> list[SignatureDeaths]:
         return await read_deaths(self._file, signatures)
+
+    async def titles(self, beginning: str, limit: int) -> dict[str, str]:
+        return await read_titles(self._file, beginning, limit)
 
     async def type_runs(self, types: Sequence[str], newest: int = 50) -> list[TypeRuns]:
         return await read_runs(self._file, types, newest)

@@ -73,7 +73,7 @@ async def test_a_caller_s_transaction_that_holds_up_an_enqueue_is_named(
     assert found["asked"] == [table]
     assert {"jobs", table} <= set(found["tables"])
     assert found["open_s"] >= found["waiting_s"] >= 0
-    monkeypatch.setattr("jobconsole.core.checks.LOCKED_SECONDS", 0.0)
+    monkeypatch.setattr("jobconsole.core.doctor.checks.LOCKED_SECONDS", 0.0)
     answer = await asyncio.to_thread(Cli({"JOBS__POSTGRES__URL": postgres_url}), "doctor")
     (line,) = [line for line in answer.out.splitlines() if "  locks " in line]
     assert line.startswith("warn")

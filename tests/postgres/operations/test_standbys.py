@@ -14,13 +14,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from jobconsole.core import checks
+from jobconsole.core.doctor import checks
 from jobconsole.embedded.binaries import USER, postgres_url
 from jobconsole.embedded.folders import server_identity
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.migrate import migrate
 from queue_core.stores.postgres.read import PostgresInspector
+from tests.cli.running import Cli
 from tests.servers import see_tables
 from tests.waiting import eventually, until
 
@@ -133,3 +134,13 @@ async def test_doctor_names_a_prepared_transaction(inspector: PostgresInspector,
         connection.execute("prepare transaction 'forgotten'")
         assert (await inspector.facts())["prepared_transactions"] == 1
         connection.execute("rollback prepared 'forgotten'")
+
+
+def test_doctor_asks_for_the_primary_of_a_standby(primary: EmbeddedServers) -> None:
+    with standby(primary) as url:
+        assert until(lambda: answers(url))
+        answer = Cli({"JOBS__POSTGRES__URL": url})("doctor", "--json")
+    (check,) = answer.body["checks"]
+    assert (answer.code, check["name"], check["level"]) == (1, "postgres", "fail")
+    assert check["said"].startswith("it answers, but accepts no writes: it is a standby, or read-only: ")
+    assert check["advice"].startswith("give the primary's address in jobs.postgres.url")

@@ -28,6 +28,13 @@ SELECT signature, release, sum(n)::bigint, extract(epoch FROM min(first_at))::fl
  GROUP BY 1, 2
  ORDER BY 1, 2
 
+-- name: titles
+-- The titles of errors whose signatures begin so, also of those that no dead job has any more.
+SELECT signature, title FROM {schema}.error_signatures
+ WHERE starts_with(signature, %(beginning)s)
+ ORDER BY signature
+ LIMIT %(limit)s
+
 -- name: runs
 -- What became of the jobs of some types on their newest releases, by number: what is folded and what is not yet.
 SELECT type, release, sum(completed)::bigint, sum(dead)::bigint, coalesce(extract(epoch FROM max(last_at)), 0)::float8

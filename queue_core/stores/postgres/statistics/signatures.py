@@ -35,6 +35,11 @@ async def read_deaths(pool: ConnectionPool, signatures: Sequence[str]) -> list[S
     return [SignatureDeaths(*row) for row in rows]
 
 
+async def read_titles(pool: ConnectionPool, beginning: str, limit: int) -> dict[str, str]:
+    """Return the titles of errors whose signatures begin so."""
+    return dict(await pool.rows("signatures/titles", {"beginning": beginning, "limit": limit}))
+
+
 async def read_runs(pool: ConnectionPool, types: Sequence[str], newest: int) -> list[TypeRuns]:
     """Return what became of the jobs of some types on their newest releases."""
     rows = await pool.rows("signatures/runs", {"types": list(types), "newest": newest})

@@ -71,9 +71,34 @@ async def signatures(link: RedisLink, where: Filter, window: float, slices: int,
     return [_info(one, groups[one], trends[one], titles.get(one)) for one in order]
 
 
-async def _counted(link: RedisLink, where: Filter, queues: Sequence[str]) -> dict[str, _ErrorGroup]:
-    """Return the groups as Redis counts them by what jobs died of: a tenth of the time of reading each."""
+def countable(where: Filter) -> bool:
+    """Return whether Redis itself counts what matches: dead jobs, by what they died of."""
+    fields = {term.field for term in where.terms}
+    dead = not where.trash and where.statuses() == {Status.DEAD}
+    return dead and bool(fields & {"signature", "signatures"}) and counts_by_minute(where)
+
+
+async def count(link: RedisLink, where: Filter, at_most: int) -> int:
+    """Return how many jobs match a filter that is `countable`, at most so many.
+
+    No job is sent: of 1,000,000 dead jobs, 700,000 of which match, that takes half of Redis's time of sending them.
+    """
+    if sifted(where) == frozenset():
+        return 0
+    queues, _ = await link.queues_and_time()
+    groups = await _counted(link, where, allowed(queues, where), at_most)
+    return min(at_most, sum(group.types.total() for group in groups.values()))
+
+
+async def _counted(
+    link: RedisLink, where: Filter, queues: Sequence[str], enough: int | None = None
+) -> dict[str, _ErrorGroup]:
+    """Return the groups as Redis counts them by what jobs died of: a tenth of the time of reading each.
+
+    `enough`: so many jobs in all groups end it.
+    """
     groups: dict[str, _ErrorGroup] = defaultdict(_ErrorGroup)
+    total = 0
     places = dict.fromkeys(queues, ("", ""))
     read = Counter[str]()
     while places:
@@ -86,10 +111,13 @@ async def _counted(link: RedisLink, where: Filter, queues: Sequence[str]) -> dic
             places[name] = (score, last)
             if seen < GROUPED or read[name] >= GROUPED_MOST:
                 del places[name]
-            for cause, count, newest, at in zip(*(counts[n::4] for n in range(4)), strict=True):
+            for cause, number, newest, at in zip(*(counts[n::4] for n in range(4)), strict=True):
                 signature, _, type_ = cause.partition(" ")
                 if _holds(signature, type_, where):
-                    groups[signature].add(type_, Entry(int(float(at)), newest, name, Status.DEAD), count)
+                    groups[signature].add(type_, Entry(int(float(at)), newest, name, Status.DEAD), number)
+                    total += number
+        if enough is not None and total >= enough:
+            break
     return groups
 
 

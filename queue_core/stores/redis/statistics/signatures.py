@@ -57,6 +57,18 @@ async def read_deaths(link: RedisLink, signatures: Sequence[str]) -> list[Signat
     ]
 
 
+async def read_titles(link: RedisLink, beginning: str, limit: int) -> dict[str, str]:
+    """Return the titles of errors whose signatures begin so, over all queues."""
+    names, _ = await link.queues_and_time()
+    commands = link.batch()
+    for name in names:
+        commands.hgetall(link.keys.of(name, "signatures"))
+    found: dict[str, str] = {}
+    for of_queue in await link.send(commands) if names else ():
+        found |= {one: text.partition(" ")[2] for one, text in of_queue.items() if one.startswith(beginning)}
+    return dict(sorted(found.items())[:limit])
+
+
 async def read_runs(link: RedisLink, types: Sequence[str], newest: int) -> list[TypeRuns]:
     """Return what became of the jobs of some types on their newest releases, over all queues."""
     names, _ = await link.queues_and_time()

@@ -12,6 +12,13 @@ SELECT signature, release, n, first_at, last_at, last_started FROM signature_rel
  WHERE signature IN (SELECT value FROM json_each(?))
  ORDER BY signature, release
 
+-- name: titles
+-- The titles of errors whose signatures begin so, also of those that no dead job has any more.
+SELECT signature, title FROM error_signatures
+ WHERE substr(signature, 1, length(:beginning)) = :beginning
+ ORDER BY signature
+ LIMIT :limit
+
 -- name: runs
 -- What became of the jobs of some types on their newest releases, by number.
 SELECT r.type, r.release, r.completed, r.dead, r.last_at FROM json_each(:types) t JOIN type_releases r ON r.type = t.value

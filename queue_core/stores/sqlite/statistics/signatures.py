@@ -35,6 +35,13 @@ async def read_deaths(file: SqliteFile, signatures: Sequence[str]) -> list[Signa
     return [SignatureDeaths(*row) for row in rows]
 
 
+async def read_titles(file: SqliteFile, beginning: str, limit: int) -> dict[str, str]:
+    """Return the titles of errors whose signatures begin so."""
+    given = {"beginning": beginning, "limit": limit}
+    rows = await file.inspect(lambda transaction: transaction.rows("signatures/titles", given))
+    return {signature: title for signature, title in rows}
+
+
 async def read_runs(file: SqliteFile, types: Sequence[str], newest: int) -> list[TypeRuns]:
     """Return what became of the jobs of some types on their newest releases."""
     given = {"types": texts(types), "newest": newest}

@@ -49,16 +49,6 @@ class Check:
     advice: str = ""
 
 
-def unreachable(name: str, reason: str) -> Check:
-    """Return the text about a server that does not answer."""
-    advice = f"start it, or correct its address (jobs.{name}.url)"
-    if name == "sqlite":
-        advice = "correct its path (jobs.sqlite.path), or see to the file and its disk"
-    elif "permission denied" in reason:
-        advice = "grant this user what docs/operating.md names for its purpose"
-    return Check(name, "fail", safe(reason, 300), advice)
-
-
 def check_postgres(facts: Facts, read_only: bool = False) -> list[Check]:
     """Return the findings about PostgreSQL and its schema; with `read_only`, nothing about what operators change."""
     there = facts["schema"] == facts["schema_known"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jobconsole.core.checks import CROWDED, Check, Facts, Level, check_schema, skew
+from jobconsole.core.doctor.checks import CROWDED, Check, Facts, Level, check_schema, skew
 from jobconsole.format.humanize import exact, plural
 
 REDIS_LEAST = (7, 0)
