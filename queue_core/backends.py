@@ -133,11 +133,12 @@ def _postgres(settings: JobsSettings) -> Backend:
     rules = settings.rules
     notifications = Notifications(settings.postgres)
     store = PostgresStore(settings.postgres, settings.retention, rules, notifications)
+    bus = PostgresEventBus(settings.postgres, notifications, rules)
     return Backend(
         store,
         PostgresInspector(settings.postgres, rules),
-        PostgresDispatcher(settings.postgres, notifications),
-        PostgresEventBus(settings.postgres, notifications, rules),
+        PostgresDispatcher(settings.postgres, notifications, bus),
+        bus,
         PostgresSchedules(settings.postgres, store),
         PostgresOperations(settings.postgres, rules),
         pairing=Pairing(store, None),

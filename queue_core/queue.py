@@ -25,6 +25,7 @@ from queue_core.client.operations import Operations, this_author
 from queue_core.client.results import JobHandle, Results
 from queue_core.client.schedules import Schedules
 from queue_core.client.tasks import (
+    NO_OPTIONS,
     Duration,
     EnqueueArguments,
     EnqueueOptions,
@@ -421,7 +422,7 @@ class JobQueue(Housed, JobVerbs):
             QueueClosed: an operator has closed the queue.
             StoreUnavailable: the store did not answer in time.
         """
-        given = EnqueueOptions(**known_options(options))
+        given = EnqueueOptions(**known_options(options)) if options else NO_OPTIONS
         (handle,) = await self.enqueue_payloads(type_, [{} if payload is None else payload], given)
         return handle
 
@@ -466,9 +467,11 @@ class JobQueue(Housed, JobVerbs):
         return jobs
 
     def _completed(self, type_: str, options: EnqueueOptions) -> EnqueueOptions:
-        if type_ not in self.tasks:
+        if type_ not in self.tasks or None not in (options.queue, options.priority, options.max_retries):
             return options
         known = self.tasks.get(type_).options
+        if options is NO_OPTIONS:
+            return known
         return replace(
             options,
             queue=known.queue if options.queue is None else options.queue,

@@ -44,6 +44,7 @@ BARS = (
     Bar("single", "postgres+redis", 0.9, "pgqueuer", least=True),
     Bar("single", "redis", 0.8, "dramatiq", least=True),
     *(Bar("bulk", mode, 1.5, "pgqueuer", least=True) for mode in POSTGRES),
+    Bar("bulk", "redis", 50_000.0, least=True),
     *(Bar("drain1", mode, 1.5, "pgqueuer", least=True) for mode in POSTGRES),
     *(Bar("drain2", mode, 1.3, "pgqueuer", least=True) for mode in POSTGRES),
     Bar("p50", "postgres", 2.2),

@@ -121,6 +121,8 @@ class CreationEffects:
         self._started_at = 0.0
         self._moved = asyncio.Event()
         self._dropping = False
+        # the dispatcher that the backend had last, and as one that takes events, if it does
+        self._known: tuple[Dispatcher | None, AnnouncingDispatcher | None] = (None, None)
         # time.monotonic from which on short lists may be sent again
         self._next_at = float("-inf")
         # the pause between two sends, and calls that want none
@@ -159,8 +161,7 @@ class CreationEffects:
         return True
 
     async def _run(self) -> None:
-        dispatcher = self._backend().dispatcher
-        announcing: AnnouncingDispatcher | None = dispatcher if isinstance(dispatcher, AnnouncingDispatcher) else None
+        announcing = self._announcing()
         while self._waiting:
             if announcing is not None and self._jobs < LIST:
                 await self._wait_between()
@@ -180,6 +181,14 @@ class CreationEffects:
             finally:
                 self._jobs -= len(jobs)
                 self._moved.set()
+
+    def _announcing(self) -> AnnouncingDispatcher | None:
+        """Return the dispatcher if it takes events, too; to look for its methods takes 5 µs."""
+        dispatcher, announcing = self._backend().dispatcher, self._known
+        if dispatcher is not announcing[0]:
+            announcing = dispatcher, dispatcher if isinstance(dispatcher, AnnouncingDispatcher) else None
+            self._known = announcing
+        return announcing[1]
 
     async def _wait_between(self) -> None:
         left = self._next_at - time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -11,7 +12,7 @@ from queue_core.client.effects import CreationEffects
 from queue_core.client.tasks import EnqueueOptions
 from queue_core.errors import InvalidJob, QueueClosed, QueueFull, StoreUnavailable
 from queue_core.model.codec import encode_payload
-from queue_core.model.job import NO_HEADERS, Inserted, NewJob, new_id, weight_of
+from queue_core.model.job import NO_HEADERS, Inserted, NewJob, new_id, random_source, weight_of
 from queue_core.model.rules import Priority, parse_priority, rules_of
 from queue_core.model.settings import JobsSettings
 from queue_core.model.validation import (
@@ -36,6 +37,9 @@ BATCH = 1000
 
 
 Refusal = (QueueFull, QueueClosed)
+_new = tuple.__new__
+_Checked = tuple[str, tuple[Any, ...], dict[str, str]]
+"""A queue, priority to tags as a job has them, and headers."""
 Dump = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]]
 
 
@@ -58,6 +62,8 @@ class Enqueuer:
         for batcher in (self._batcher, self._limited):
             batcher.limit_waits(self._seconds, self._no_answer)
         self._pacing = Pacing()
+        # the type and options that were checked last, and what came of it
+        self._checked: tuple[str | None, EnqueueOptions | None, _Checked] = (None, None, ("", (), NO_HEADERS))
         self._effects = CreationEffects(lambda: self._backend)
 
     def _no_answer(self) -> StoreUnavailable:
@@ -85,8 +91,26 @@ class Enqueuer:
             step = max(1, step * AT_ONCE // size) if size >= AT_ONCE else 4 * step
 
     def _build(self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions) -> list[NewJob]:
+        known_type, known_options, checked = self._checked
+        if options is not known_options or type_ != known_type:
+            checked = self._check(type_, options)
+            # What can be changed from outside, or may be over by the next call, is checked each time.
+            if options.tags is None and options.headers is None and options.run_at is None:
+                self._checked = type_, options, checked
+        queue, given, headers = checked
+        limit = self._settings.limits.payload
+        given = (*given, self._ordering_key(queue, options), *_unique_key(type_, options), headers)
+        if len(payloads) == 1:
+            return [NewJob(new_id(), queue, type_, encode_payload(payloads[0], limit), *given)]
+        texts = [encode_payload(payload, limit) for payload in payloads]
+        # As `NewJob(…)` makes them, in half of the time.
+        return [
+            _new(NewJob, (i, queue, type_, text, *given)) for i, text in zip(new_ids(len(texts)), texts, strict=True)
+        ]
+
+    def _check(self, type_: str, options: EnqueueOptions) -> _Checked:
         queue = check_name("default" if options.queue is None else options.queue, "the queue's name")
-        type_ = check_name(type_, "the type's name")
+        check_name(type_, "the type's name")
         priority = int(Priority.NORMAL) if options.priority is None else parse_priority(options.priority)
         if options.delay is not None and options.run_at is not None:
             raise InvalidJob("give either delay or run_at, not both")
@@ -95,11 +119,8 @@ class Enqueuer:
         retries = options.max_retries
         retries = self._settings.defaults.max_retries if retries is None else check_max_retries(retries)
         tags = check_tags(options.tags or ())
-        keys = (self._ordering_key(queue, options), *_unique_key(type_, options))
-        limit = self._settings.limits.payload
         headers = NO_HEADERS if options.headers is None else check_headers(options.headers)
-        given = (priority, delay, run_at, retries, tags, *keys, headers)
-        return [NewJob(new_id(), queue, type_, encode_payload(payload, limit), *given) for payload in payloads]
+        return queue, (priority, delay, run_at, retries, tags), headers
 
     def _ordering_key(self, queue: str, options: EnqueueOptions) -> str | None:
         given = None if options.ordering_key is None else check_key(options.ordering_key, "ordering_key")
@@ -191,6 +212,20 @@ class Enqueuer:
         await self._batcher.drain()
         await self._limited.drain()
         await self._effects.drain()
+
+
+def new_ids(count: int) -> list[str]:
+    """Return so many ids, as `new_id` does, in half of the time."""
+    begin = f"{time.time_ns() // 1_000_000:012x}"
+    begin, end = f"{begin[:8]}-{begin[8:]}-7", f"{random_source.getrandbits(76 * count):0{19 * count}x}"
+    # Three digits, one of the variant, of which two bits are given, fifteen.
+    return [
+        f"{begin}{end[at : at + 3]}-{_VARIANT[end[at + 3]]}{end[at + 4 : at + 7]}-{end[at + 7 : at + 19]}"
+        for at in range(0, 19 * count, 19)
+    ]
+
+
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
 def _unique_key(type_: str, options: EnqueueOptions) -> tuple[str | None, float | None]:

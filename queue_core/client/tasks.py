@@ -69,6 +69,10 @@ class EnqueueOptions:
     connection: Any = None
 
 
+# all is left to the defaults of the task and the queue
+NO_OPTIONS = EnqueueOptions()
+
+
 class EnqueueArguments(TypedDict, total=False):
     """The options of `enqueue` as keyword arguments; see `EnqueueOptions`."""
 

@@ -329,13 +329,13 @@ class LogEntry:
     text: str
 
 
-_source = random.Random()
-os.register_at_fork(after_in_child=_source.seed)
+random_source = random.Random()
+os.register_at_fork(after_in_child=random_source.seed)
 
 
 def new_id() -> str:
     """Return a new UUIDv7 as text: 48 bits of milliseconds, then random bits. The order of jobs never rests on it."""
-    value = time.time_ns() // 1_000_000 << 80 | _source.getrandbits(80)
+    value = time.time_ns() // 1_000_000 << 80 | random_source.getrandbits(80)
     text = f"{value & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 

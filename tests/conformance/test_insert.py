@@ -123,6 +123,17 @@ async def test_the_same_id_twice_in_one_batch_is_one_job(world: World) -> None:
     assert sorted(await world.claim_ids()) == sorted([job.id, other.id])
 
 
+async def test_of_a_list_that_is_known_in_part_the_rest_is_written(world: World) -> None:
+    """In its order, whether an id is known from before or from this list."""
+    known, one, other = new_job(), new_job(), new_job(delay=3600.0)
+    await world.store.insert([known])
+    answers = await world.store.insert([one, known, other])
+    assert [(answer.id, answer.created) for answer in answers] == [(one.id, True), (known.id, False), (other.id, True)]
+    assert answers[0].due is None
+    assert answers[2].rank is None
+    assert sorted(await world.claim_ids()) == sorted([known.id, one.id])
+
+
 @pytest.mark.parametrize("wrong", [{"priority": 128}, {"priority": -129}, {"queue": ""}, {"queue": "q" * 201}])
 async def test_all_or_none(world: World, wrong: dict[str, object]) -> None:
     with pytest.raises(QueueCoreError):

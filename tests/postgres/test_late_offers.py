@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 
 import pytest
 
 from queue_core import JobQueue, Worker
+from queue_core.model.events import Event, EventName
 from queue_core.model.job import Ready
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres import delivery
-from queue_core.stores.postgres.delivery import PostgresDispatcher
+from queue_core.stores.postgres.delivery import PostgresDispatcher, PostgresEventBus
+from queue_core.stores.postgres.session.listening import Notifications
 from tests.conformance.making import new_job
 
 
@@ -89,3 +92,31 @@ async def test_the_jobs_of_one_ordering_key_do_not_start_that_far_apart(
         assert dispatcher._late_task is not None
         dispatcher._late_task.cancel()
     assert ran == list(range(8))
+
+
+async def test_offers_and_events_of_new_jobs_wake_those_who_listen_once(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of jobs enqueued one after the other many share a notification."""
+    settings = PostgresSettings(url=postgres_url)
+    notifications, sent = Notifications(settings), []
+
+    async def notify_each(messages: Sequence[tuple[str, str]]) -> None:
+        sent.append([channel for channel, _ in messages])
+
+    monkeypatch.setattr(notifications, "notify_each", notify_each)
+    dispatcher = PostgresDispatcher(settings, notifications, PostgresEventBus(settings, notifications))
+    first, second, third = (Ready(new_job().id, "a", rank) for rank in (1, 2, 3))
+    created = {job: Event(EventName.CREATED, "a", job.id) for job in (first, second, third)}
+    await dispatcher.announce([first], [created[first]])
+    assert sent == [["ready", "events"]]
+    await dispatcher.announce([second], [created[second]])
+    await dispatcher.announce([third], [created[third]])
+    assert len(sent) == 1
+    assert dispatcher._late_task is not None
+    await dispatcher._late_task
+    assert sent[1:] == [["ready", "events"]]
+    await dispatcher.announce([], [])
+    await dispatcher.announce([], [created[first]])
+    assert sent[2:] == [["events"]]
+    await dispatcher.close()

@@ -86,7 +86,7 @@ def _seeded(seed: int) -> Iterator[None]:
     """Let everything random depend on the seed."""
     state, source = random.getstate(), random.Random(seed)
     random.seed(seed)
-    job_module._source.seed(seed)
+    job_module.random_source.seed(seed)
     retry_module._source.seed(seed)
     with patch.object(uuid, "uuid4", lambda: uuid.UUID(int=source.getrandbits(128), version=4)):
         try:

@@ -28,7 +28,7 @@ from queue_core.stores.postgres.ordering import (
     unblock_next,
 )
 from queue_core.stores.postgres.scans import named, spell
-from queue_core.stores.postgres.session.failures import LockHeld, QueuesLost, translate
+from queue_core.stores.postgres.session.failures import IdsKnown, LockHeld, QueuesLost, translate
 from queue_core.stores.postgres.session.runner import ANSWER, ROW, Plan, SerialRunner, run_plan
 from queue_core.stores.postgres.session.transaction import driver_connection, run_on
 from queue_core.stores.sql.records import known_ids, result_of
@@ -277,16 +277,23 @@ class PostgresInserts:
         queue_ids = await self._queue_ids.create({job.queue for job in jobs}, self._runner)
         parts = parts_for(jobs)
         plain = is_plain(jobs, self._rules)
-        if plain and len(jobs) == 1:
-            rows = await self._runner.run("insert/job", job_parameters(jobs[0], queue_ids[jobs[0].queue]))
-            return [_answer(jobs[0], rows[0] if rows else None)]
         if plain and len(parts) == 1:
+            with suppress(IdsKnown):
+                return await self._insert_new(jobs, queue_ids)
             return inserted(jobs, await self._runner.run("insert/jobs", insert_parameters(jobs, queue_ids)))
         return await self._runner.run_plan(
             lambda: insert_parts(parts, queue_ids) if plain else insert_with_rules(jobs, queue_ids, self._rules),
             len(parts),
             weight=weight_of(jobs),
         )
+
+    async def _insert_new(self, jobs: Sequence[NewJob], queue_ids: IdsByQueue) -> list[Inserted]:
+        """Write jobs without keys, whose ids are new unless an answer was lost."""
+        if len(jobs) == 1:
+            rows = await self._runner.run("insert/job", job_parameters(jobs[0], queue_ids[jobs[0].queue]))
+        else:
+            rows = await self._runner.run("insert/new_jobs", insert_parameters(jobs, queue_ids))
+        return [Inserted(job.id, job.queue, rank, due, True) for job, (rank, due) in zip(jobs, rows, strict=True)]
 
     async def prepare(self, jobs: Sequence[NewJob]) -> Mapping[str, int]:
         """Create these jobs' queues and ordering locks before their transaction locks anything; return the queues' ids.

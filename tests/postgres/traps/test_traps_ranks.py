@@ -14,7 +14,6 @@ from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import claim, scans, upkeep
 from queue_core.stores.postgres.scans import EVERYWHERE, Passed, Ranks, merged, named, rank_parameters, spell
 from queue_core.stores.postgres.session.connection import hot_options
-from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand
@@ -155,8 +154,11 @@ async def test_trap_10_heads_find_types_that_are_announced_late(store: PostgresS
     heart.close()
 
 
-async def read_by(runner: SerialRunner, call: Callable[[], Awaitable[T]]) -> tuple[T, int]:
-    """Return what a call returns, and how many rows and entries of indexes its statements look at."""
+async def read_by(store: PostgresStore, call: Callable[[], Awaitable[T]]) -> tuple[T, int]:
+    """Return what a sweep returns, and how many rows and entries of indexes its statements look at."""
+    # Its probes take any connection, this one, too.
+    assert await store._notifications.known(60)
+    runner = store._sweeps
     assert runner._session is not None
     connection = runner._session.connection
     async with connection.transaction():
@@ -184,17 +186,17 @@ async def test_trap_10_pages_of_the_audit_pass_over_what_ended_and_a_rebuild_mis
         head = await store.list_claimable(QUEUE, 10)
     assert [job.id for job in head] == [urgent, *ready[:9]]
     hand.do("delete from leases")
-    page, read = await read_by(store._sweeps, lambda: store.list_ready(QUEUE, head[0].rank, 10, whole=False))
+    page, read = await read_by(store, lambda: store.list_ready(QUEUE, head[0].rank, 10, whole=False))
     assert [job.id for job in page] == ready[:10]
     assert read < FEW
-    page, read = await read_by(store._sweeps, lambda: store.list_ready(QUEUE, -1, 10))
+    page, read = await read_by(store, lambda: store.list_ready(QUEUE, -1, 10))
     assert [job.id for job in page] == [urgent, lost, *ready[:8]]
     assert read > ENDED
     passed = store._claimer.heads._passed.of(QUEUE)
     for _ in range(scans.CUT):
         passed.cut_off()
     passed.know_edge(5_000_000, time.monotonic())
-    page, read = await read_by(store._sweeps, lambda: store.list_ready(QUEUE, -1, 10))
+    page, read = await read_by(store, lambda: store.list_ready(QUEUE, -1, 10))
     assert [job.id for job in page] == []
     assert read < FEW, "a rebuild that is cut off again and again keeps to what arrived last"
 
@@ -229,10 +231,10 @@ async def test_trap_10_the_leader_looks_rarely_at_what_is_ready_while_that_takes
     monkeypatch.setattr(upkeep, "ENOUGH", ((2, 0.0),))
     monkeypatch.setattr(upkeep, "SCANS_REST", 1e9)
     for _ in range(2):
-        look, read = await read_by(store._sweeps, store.next_work)
+        look, read = await read_by(store, store.next_work)
         assert not look.busy
         assert read > ENDED
-    look, read = await read_by(store._sweeps, store.next_work)
+    look, read = await read_by(store, store.next_work)
     assert look.busy, "it is assumed"
     assert read < FEW
 

@@ -17,6 +17,7 @@ from queue_core.errors import ConfigurationError
 from queue_core.model.addresses import named, postgres_options
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import load
+from queue_core.stores.postgres.session.answers import WatchedConnection
 from queue_core.stores.postgres.session.bounds import PATIENCE_MS, Connection, Try, cut
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ CANCEL_SECONDS = 1.0
 """How long a cancelled caller waits for the server to cancel its query."""
 
 
-class _Connection(psycopg.AsyncConnection[tuple[Any, ...]]):
+class _Connection(WatchedConnection):
     """Closed where its server does not cancel a query: the driver waits up to 10 s for one that hangs."""
 
     async def cancel_safe(self, *, timeout: float = CANCEL_SECONDS) -> None:
@@ -131,7 +132,7 @@ def hot_options(settings: PostgresSettings, statement_ms: int | None = None) -> 
 
 async def connect(
     settings: PostgresSettings, options: dict[str, Any], level: psycopg.IsolationLevel | None = None
-) -> Connection:
+) -> WatchedConnection:
     """Open a connection; where a pooler refuses this package's options, without them.
 
     `level`: of transactions, where the server's own does not count.

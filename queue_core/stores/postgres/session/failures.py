@@ -37,10 +37,16 @@ class QueuesLost(StoreUnavailable):
     """The database does not know a queue under the number that this process remembers; nothing was written."""
 
 
+class IdsKnown(InvalidJob):
+    """Jobs with some of these ids are stored already; nothing was written."""
+
+
 def translate(error: BaseException) -> QueueCoreError:
     """Return the error of this package's tree that a driver's error means."""
     if isinstance(error, pg.NotNullViolation) and error.diag.column_name == "queue_id":
         return QueuesLost("postgres", "it has lost the row of a queue, or numbers it otherwise")
+    if isinstance(error, pg.UniqueViolation) and error.diag.constraint_name == "jobs_pkey":
+        return IdsKnown("there is a job of this id already")
     if isinstance(error, pg.UndefinedTable | pg.InvalidSchemaName):
         return SchemaMissing(0, 1)
     if isinstance(error, pg.LockNotAvailable):

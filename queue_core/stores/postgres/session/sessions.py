@@ -9,10 +9,8 @@ from collections import deque
 import psycopg
 
 from queue_core.model.settings import PostgresSettings
-from queue_core.stores.postgres.session.bounds import (
-    Connection,
-    closed_by_server,
-)
+from queue_core.stores.postgres.session.answers import WatchedConnection
+from queue_core.stores.postgres.session.bounds import closed_by_server
 from queue_core.stores.postgres.session.connection import close_all, connect, hot_options
 from queue_core.stores.postgres.session.statements import PreparedStatements
 
@@ -28,7 +26,7 @@ LINGER = 1.0
 class Session:
     """One connection, what is prepared on it, and when its plans were last forgotten."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: WatchedConnection) -> None:
         self.connection = connection
         self.statements = PreparedStatements(connection)
         # seconds of time.monotonic; a new one has no plans yet

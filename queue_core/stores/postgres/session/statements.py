@@ -8,14 +8,13 @@ from functools import cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-import psycopg
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.errors import error_from_result
-from psycopg.generators import execute
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
 from queue_core.stores.postgres.dialect import Rows
+from queue_core.stores.postgres.session.answers import WatchedConnection
 
 MOST = 200
 """Statements that are prepared on one connection; the server keeps some 50 kB for each. There are about 120 names."""
@@ -51,8 +50,9 @@ class PreparedStatements:
     insert of one job, this takes 145.
     """
 
-    def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
+    def __init__(self, connection: WatchedConnection) -> None:
         self._connection = connection
+        self._answers = connection.answers
         self._transformer = Transformer(connection)
         # by text and types of the values; None: seen once, and maybe never again
         self._names: dict[tuple[bytes, tuple[int, ...] | None], bytes | None] = {}
@@ -94,8 +94,7 @@ class PreparedStatements:
         return name
 
     async def _result(self) -> PGresult:
-        results: list[PGresult] = await self._connection.wait(execute(self._connection.pgconn))
-        result = results[-1]
+        result = (await self._answers.wait())[-1]
         if result.status == ExecStatus.FATAL_ERROR:
             raise error_from_result(result, encoding=self._connection.info.encoding)
         return result
