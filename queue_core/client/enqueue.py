@@ -26,7 +26,7 @@ from queue_core.model.validation import (
 )
 from queue_core.ports.backend import Backend
 from queue_core.ports.offers import OfferingStore
-from queue_core.ports.replicas import ReplicatedStore
+from queue_core.ports.replicas import ReplicatedStore, RestoringStore
 from queue_core.ports.store import JoiningStore
 from queue_core.runtime import AT_ONCE, Batcher, Pacing
 
@@ -65,6 +65,8 @@ class Enqueuer:
         # the type and options that were checked last, and what came of it
         self._checked: tuple[str | None, EnqueueOptions | None, _Checked] = (None, None, ("", (), NO_HEADERS))
         self._effects = CreationEffects(lambda: self._backend)
+        if isinstance(backend.store, RestoringStore):
+            backend.store.on_restored(self._effects.add)
 
     def _no_answer(self) -> StoreUnavailable:
         return StoreUnavailable(self._backend.store.name, f"no answer within {self._seconds:g} s")
@@ -203,6 +205,8 @@ class Enqueuer:
         if known and isinstance(store, ReplicatedStore):
             # It may be its replicas that have not answered: what they do not have, a failover loses.
             await store.confirm({job.queue for job in jobs if job.id in known})
+        if known and isinstance(store, RestoringStore):
+            store.remember([job for job in jobs if job.id in known])
         # Their answers may have other ids: those of the holders of their unique keys.
         again = iter(await store.insert([job for job in jobs if job.id not in known]))
         return [Inserted(job.id, job.queue, None, None, True) if job.id in known else next(again) for job in jobs]

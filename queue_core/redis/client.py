@@ -41,6 +41,15 @@ class _WholeCommands(AbstractConnection):
     none that an event loop which ends waits for.
     """
 
+    async def connect(self) -> None:
+        """Connect, also where the server has closed the connection: the library would send it one more command."""
+        if self._writer is not None and (self._writer.transport.is_closing() or self._at_end()):
+            await self.disconnect(nowait=True)
+        await super().connect()  # type: ignore[no-untyped-call]
+
+    def _at_end(self) -> bool:
+        return self._reader is not None and self._reader.at_eof()
+
     async def disconnect(self, nowait: bool = False, *args: Any, **kwargs: Any) -> None:
         if nowait and self._writer is not None:
             self._writer.transport.abort()

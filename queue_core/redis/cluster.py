@@ -141,6 +141,7 @@ class ClusterPipelined(PipelinedConnection):
     def _on(self, host: Host) -> PipelinedConnection:
         if host not in self._nodes:
             self._nodes[host] = PipelinedConnection(lambda: self._connect_to(host))
+            self._nodes[host].prepare = self.prepare
         return self._nodes[host]
 
     async def close(self) -> None:

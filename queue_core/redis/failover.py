@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -48,8 +48,28 @@ class Finder(Protocol):
         """Look after a connection that leads to this server."""
         ...
 
+    def entered(self, writer: asyncio.StreamWriter, primary: str) -> None:
+        """Note which primary a connection leads to."""
+        ...
+
     def closed(self) -> None:
         """Look whether connections are left to look after."""
+        ...
+
+    def era(self) -> int:
+        """Return a number that grows whenever a primary is replaced, for what this event loop sends."""
+        ...
+
+    def watch(self, keys: Iterable[str]) -> None:
+        """Let `era` grow for the primaries of these keys."""
+        ...
+
+    async def check(self, client: Any) -> None:
+        """Ask the primaries of these keys whether they still are, and the same ones.
+
+        Raises:
+            redis.RedisError, OSError: one of them does not answer.
+        """
         ...
 
 
@@ -80,14 +100,35 @@ async def _prepare(connection: Following) -> None:
     await connection.on_connect()
     if not connection.finder.primary:
         return
-    await connection.send_command("ROLE", check_health=False)
-    try:
-        role = await connection.read_response()
-    except ResponseError:  # not allowed, or the server is loading: its answers to commands show that
-        return
-    if isinstance(role, list) and role[0] not in ("master", b"master"):
-        place = named(connection.host, str(connection.port))
+    place = named(connection.host, str(connection.port))
+    role, name = await _role_of(connection)
+    if role not in ("", "master"):
         raise redis.ConnectionError(f"{place} is a replica: a failover is under way")
+    if connection._writer is not None:
+        connection.finder.entered(connection._writer, name or place)
+
+
+async def _role_of(connection: Following) -> tuple[str, str]:
+    """Return the role of a server and its replication id; each is empty where that is not answered."""
+    try:
+        await connection.send_command("INFO", "replication", check_health=False)
+        found = replication_of(await connection.read_response())
+        return found["role"], found.get("master_replid", "")
+    except (ResponseError, KeyError):  # not allowed, or the server is loading: its answers to commands show that
+        pass
+    try:
+        await connection.send_command("ROLE", check_health=False)
+        answer = await connection.read_response()
+    except ResponseError:
+        return "", ""
+    return str(answer[0]) if isinstance(answer, list) else "", ""
+
+
+def replication_of(answer: Any) -> Mapping[str, Any]:
+    """Return the fields of an answer to INFO."""
+    if isinstance(answer, Mapping):
+        return answer
+    return dict(line.partition(":")[::2] for line in str(answer).splitlines() if ":" in line)
 
 
 class Sentinels:
@@ -151,11 +192,38 @@ class Sentinels:
             succession = self._successions[loop] = Succession(self._name, self._sentinel, self.find, self._note)
         succession.add(writer, host)
 
+    def entered(self, writer: asyncio.StreamWriter, primary: str) -> None:
+        """Close the connections to other primaries than this one."""
+        self._successions[asyncio.get_running_loop()].enter(writer, primary)
+
     def closed(self) -> None:
         """End listening where no connection is left."""
         succession = self._successions.get(asyncio.get_running_loop())
         if succession is not None:
             succession.end()
+
+    def era(self) -> int:
+        """Return how often connections of this event loop have led to another primary than before."""
+        succession = self._successions.get(asyncio.get_running_loop())
+        return 0 if succession is None else succession.era
+
+    def watch(self, keys: Iterable[str]) -> None:
+        """Do nothing: all keys have one primary."""
+
+    async def check(self, client: Any) -> None:
+        """Make sure that the primary is one; a connection that is made for it finds another one.
+
+        Raises:
+            redis.RedisError, OSError: it does not answer, or is none any more.
+        """
+        try:
+            found = replication_of(await client.info("replication"))
+        except ResponseError:  # not allowed
+            await client.ping()
+            return
+        if found.get("role") == "slave":
+            self._successions[asyncio.get_running_loop()].leave()
+            raise redis.ConnectionError("the primary has become a replica")
 
     def _sentinel(self, number: int) -> AbstractConnection:
         host, port = self._hosts[number % len(self._hosts)]

@@ -6,7 +6,7 @@ import asyncio
 import select
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import hiredis
@@ -35,6 +35,8 @@ class PipelinedConnection:
         self._make = connect
         self._line: _Line | None = None
         self._connecting = asyncio.Lock()
+        # awaited before commands are sent on a new connection
+        self.prepare: Callable[[], Awaitable[object]] | None = None
 
     async def execute(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
         """Send commands and return their answers; an error that the server answers is one of them.
@@ -46,8 +48,11 @@ class PipelinedConnection:
             redis.RedisError: the server cannot be reached, or was lost: commands may or may not have been run.
         """
         line = self._line
-        if line is None or not line.is_usable():
+        while line is None or not line.is_usable():
             line = await self._connect()
+            if self.prepare is None:
+                break
+            await self.prepare()
         packed = [hiredis.pack_command(tuple(command)) for command in commands]
         try:
             answers = await line.send(packed)

@@ -1,4 +1,4 @@
-"""Connections to a primary that has a successor are closed as soon as Sentinels announce it.
+"""Connections to a primary that has a successor are closed as soon as Sentinels announce it, or one leads to that.
 
 A primary that is demoted as planned (`SENTINEL FAILOVER`) takes commands for another 10 s, until Sentinels make a
 replica of it; so does one that was frozen and continues. What it accepts by then is lost.
@@ -43,6 +43,11 @@ class Succession:
         # gets the address of a primary, and that of its successor
         self._moved = moved
         self._open: WeakKeyDictionary[asyncio.StreamWriter, Host] = WeakKeyDictionary()
+        # of those that have shown that they lead to a primary: which one
+        self._primaries: WeakKeyDictionary[asyncio.StreamWriter, str] = WeakKeyDictionary()
+        self._last = ""
+        # how often the primary was another one than before
+        self.era = 0
         self._task: asyncio.Task[None] | None = None
 
     def add(self, writer: asyncio.StreamWriter, host: Host) -> None:
@@ -50,6 +55,27 @@ class Succession:
         self._open[writer] = host
         if self._task is None:
             self._task = asyncio.create_task(self._run())
+
+    def enter(self, writer: asyncio.StreamWriter, primary: str) -> None:
+        """Note which primary a connection leads to; those to another one are closed, and what they wrote is doubtful.
+
+        The name of a primary is another one after each promotion and each restart.
+        """
+        self._primaries[writer] = primary
+        if primary == self._last:
+            return
+        if self._last:
+            self.era += 1
+        self._last = primary
+        for other, its in list(self._primaries.items()):
+            if its != primary and not other.transport.is_closing():
+                other.transport.abort()
+
+    def leave(self) -> None:
+        """Close all connections: they lead to a server that is no primary any more."""
+        for writer in list(self._open):
+            if not writer.transport.is_closing():
+                writer.transport.abort()
 
     def end(self) -> None:
         """Stop listening, unless there are connections."""

@@ -11,7 +11,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -21,7 +21,7 @@ from redis.crc import key_slot
 from redis.exceptions import AskError, MovedError, RedisError, ResponseError
 
 from queue_core.model.addresses import Host, RedisAddress, named
-from queue_core.redis.failover import ask_once, login_of
+from queue_core.redis.failover import ask_once, login_of, replication_of
 
 SLOTS = 16_384
 NOWHERE: Host = ("", 0)
@@ -98,6 +98,10 @@ class Topology:
         self._learned_at = float("-inf")
         self._refreshes: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[None]] = WeakKeyDictionary()
         self._away: dict[Host, float] = {}
+        # slots whose masters count for the era, and the replication ids that these have had last
+        self._watched: set[int] = set()
+        self._lineages: dict[Host, str] = {}
+        self._era = 0
 
     def __str__(self) -> str:
         """The addresses of the settings, for people."""
@@ -106,8 +110,50 @@ class Topology:
     def opened(self, writer: asyncio.StreamWriter, host: Host) -> None:
         """Do nothing: a node that no longer serves a slot answers so."""
 
+    def entered(self, writer: asyncio.StreamWriter, primary: str) -> None:
+        """Do nothing: the slots decide which nodes count."""
+
     def closed(self) -> None:
         """Do nothing: nothing is listened to."""
+
+    def era(self) -> int:
+        """Return how often a watched slot has got another master, or its master another replication id."""
+        return self._era
+
+    def watch(self, keys: Iterable[str]) -> None:
+        """Count the masters of these keys."""
+        self._watched.update(slot_of(("", key)) or 0 for key in keys)
+
+    async def check(self, client: Any) -> None:
+        """Ask the masters of the slots that are watched whether they still are, and the same ones.
+
+        Raises:
+            redis.RedisError, OSError: one of them does not answer, or none serves a slot.
+        """
+        if self.doubtful:
+            await self.refresh()
+        hosts = list({self._owners[slot] or NOWHERE for slot in self._watched})
+        if NOWHERE in hosts:
+            self.doubtful = True
+            raise redis.ConnectionError(f"the cluster ({self}) is down")
+        calls = (client.node(host).info("replication") for host in hosts)
+        failures = []
+        for host, answer in zip(hosts, await asyncio.gather(*calls, return_exceptions=True), strict=True):
+            if isinstance(answer, ResponseError):  # not allowed
+                continue
+            if isinstance(answer, BaseException):
+                failures.append(answer)
+                continue
+            found = replication_of(answer)
+            if found.get("role") == "slave":
+                failures.append(redis.ConnectionError(f"the node {named(host[0], str(host[1]))} is a replica"))
+            elif self._lineages.setdefault(host, lineage := str(found.get("master_replid"))) != lineage:
+                self._lineages[host] = lineage
+                self._era += 1
+        if failures:
+            self.doubtful = True
+            await self.refresh()
+            raise failures[0]
 
     async def find(self) -> Host:
         """Return a node that answers, as far as is known.
@@ -133,7 +179,9 @@ class Topology:
 
     def moved(self, slot: int, host: Host) -> None:
         """Note that a slot is served by another node; the other slots are asked for."""
-        self._owners[slot] = host
+        before, self._owners[slot] = self._owners[slot], host
+        # Behind the change: what is sent from now on reaches the new one.
+        self._era += slot in self._watched and before != host
         self.doubtful = True
 
     async def owner(self, slot: int) -> Host | None:
@@ -187,7 +235,9 @@ class Topology:
             masters[hosts[0]] = None
             replicas[hosts[0]] = tuple(hosts[1:])
             owners[int(first) : int(last) + 1] = [hosts[0]] * (int(last) + 1 - int(first))
-        self._owners, self.masters, self.replicas = owners, tuple(masters), replicas
+        before, self._owners = self._owners, owners
+        self._era += any(before[slot] != owners[slot] for slot in self._watched)
+        self.masters, self.replicas = tuple(masters), replicas
         self._learned_at = now = time.monotonic()
         self._away = {host: at for host, at in self._away.items() if now - at < self.timeout}
         self.doubtful = bool(self._away.keys() & masters.keys()) or not masters

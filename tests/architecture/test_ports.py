@@ -20,6 +20,7 @@ PARTIAL = {
     "JoiningStore",
     "OfferingStore",
     "ReplicatedStore",
+    "RestoringStore",
     "TransactionalStore",
 }
 

@@ -36,7 +36,6 @@ PASSES_ON: Mapping[str, str] = {
     "queue_core/stores/redis/store.py:RedisStore.hears": "the part keeps when messages arrived between calls",
     "queue_core/stores/redis/store.py:RedisStore.acquire_leadership": "the part keeps who leads between calls",
     "queue_core/stores/redis/store.py:RedisStore.next_work": "the part keeps what hints say between calls",
-    "queue_core/stores/redis/store.py:RedisStore.insert_offered": "the part keeps the names of queues between calls",
     "queue_core/stores/redis/store.py:RedisStore.offers": "the part keeps the names of queues between calls",
     "queue_core/stores/redis/store.py:RedisStore.open": "checks what is stored",
     "queue_core/stores/redis/store.py:RedisStore.queues": "the part keeps which queues are paused between calls",

@@ -28,6 +28,9 @@ class Found:
     """What a run has shown."""
 
     acknowledged: set[int] = field(default_factory=set)
+    ids: list[str] = field(default_factory=list)
+    # ids of acknowledged jobs that the store does not have in the end, whether they have run or not
+    gone: list[str] = field(default_factory=list)
     # number of a job -> how often it ran
     runs: Counter[int] = field(default_factory=Counter)
     # time.monotonic at the end of each run
@@ -85,8 +88,9 @@ async def under_load(
         while not stop.is_set():
             number += 1
             try:
-                await tasks[queues[number % len(queues)]].enqueue(n=number)
+                handle = await tasks[queues[number % len(queues)]].enqueue(n=number)
                 found.acknowledged.add(number)
+                found.ids.append(handle.id)
             except QueueCoreError as error:
                 found.refusals.append(str(error))
                 await asyncio.sleep(0.1)
@@ -108,6 +112,8 @@ async def under_load(
             await producer
             async with asyncio.timeout(PATIENCE), ended:
                 await ended.wait_for(lambda: may_lose or not found.lost)
+            known = {one.id for one in await jobs.store.results(found.ids)}
+            found.gone = [job_id for job_id in found.ids if job_id not in known]
         finally:
             stop.set()
             worker.cancel()

@@ -9,6 +9,8 @@ import pytest
 
 from queue_core import JobQueue
 from queue_core.errors import StoreUnavailable
+from queue_core.model.settings import RedisSettings
+from queue_core.redis.client import make_client
 from tests.redis_topology.conftest import MakeSettings
 from tests.redis_topology.rig import Server, Trio
 
@@ -42,6 +44,17 @@ async def test_a_planned_demotion_is_followed_while_the_old_primary_takes_comman
         assert before.ask("ROLE")[0] == "master"
     assert caplog.text.count("redis lost") <= 1
     assert caplog.text.count("redis is back") <= 1
+
+
+async def test_a_connection_that_was_closed_fails_no_command(trio: Trio) -> None:
+    client = make_client(RedisSettings.model_validate({"url": trio.url()}))
+    try:
+        first = await client.client_id()
+        await asyncio.to_thread(trio.primary().ask, "CLIENT", "KILL", "ID", first)
+        await asyncio.sleep(0.01)  # its end arrives
+        assert await client.client_id() > first
+    finally:
+        await client.connection_pool.disconnect()
 
 
 async def test_listening_ends_with_the_connections(trio: Trio, make_settings: MakeSettings) -> None:

@@ -121,6 +121,32 @@ class RedisInserts:
             await self.name(queue)
         return [inserted(job, answer) for job, answer in zip(jobs, own, strict=True)]
 
+    async def restore(self, jobs: Sequence[NewJob]) -> tuple[list[NewJob], list[Inserted]]:
+        """Write those of these jobs that no queue has, in their order; return them, and what became of them.
+
+        They were accepted before: neither a limit nor a closed queue refuses them now.
+        """
+        ids: dict[str, list[str]] = {}
+        for job in jobs:
+            ids.setdefault(job.queue, []).append(job.id)
+        # On a cluster the names are at another primary than a queue, and may be what is lost.
+        commands = self._link.batch()
+        commands.sadd(self._link.keys.queues, *ids)
+        await self._link.send(commands)
+        known = (await self._link.read(ids, ["status"])).keys()
+        lacking = [job for job in jobs if (job.queue, job.id) not in known]
+        elsewhere = await self._known_elsewhere(lacking) if lacking else set()
+        lacking = [job for job in lacking if (job.queue, job.id) not in elsewhere]
+        groups: dict[str, list[NewJob]] = {}
+        for job in lacking:
+            groups.setdefault(job.queue, []).append(job)
+        answers: dict[str, list[str]] = {}
+        for queue, group in groups.items():
+            for part in portions(group, size_of):
+                await self._take([(queue, part)], await self._link.run_many([self.call(queue, part)]), answers, [])
+        found = {queue: iter(own) for queue, own in answers.items()}
+        return lacking, [inserted(job, next(found[job.queue])) for job in lacking]
+
     async def _known_elsewhere(self, jobs: Sequence[NewJob]) -> set[_Place]:
         """Name the queues in the store; return the jobs whose ids exist in another queue than their own."""
         queues = {job.queue for job in jobs}

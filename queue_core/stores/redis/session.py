@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -24,7 +24,9 @@ from queue_core.model.settings import RedisSettings
 from queue_core.model.states import Status
 from queue_core.redis.client import keys_of, make_client, make_pipelined
 from queue_core.redis.facts import server_facts
+from queue_core.redis.failover import Finder
 from queue_core.redis.keys import ClusterKeys
+from queue_core.redis.recent import SECONDS, RecentJobs, Restore
 from queue_core.redis.scripts import Call, ConfirmedScripts, Scripts
 
 T = TypeVar("T")
@@ -106,7 +108,7 @@ class RedisLink:
         self._scripts = Scripts(self._client, PACKAGE)
         # Answers to inserts are small, those to reads may be megabytes that others would wait for.
         self._pipelined = make_pipelined(settings)
-        self._inserts = Scripts(self._client, PACKAGE, self._pipelined)
+        self._inserts = self._soon = Scripts(self._client, PACKAGE, self._pipelined)
         # on a cluster, where no script reaches the queues of two slots
         self.apart = isinstance(self.keys, ClusterKeys)
         # the channel by which workers on a cluster are woken; empty: they wait on the ready sets
@@ -117,6 +119,8 @@ class RedisLink:
         if self._replicas:
             waits = self._replicas, settings.timeout / 2
             self._inserts = ConfirmedScripts(self._client, PACKAGE, self._pipelined, *waits)
+        # knows of the primaries that take each other's place; None: there is one server
+        self._finder: Finder | None = self._client.connection_pool.connection_kwargs.get("finder")
         # When all are in use, callers wait for one: there may be more callers than connections.
         self._slots = asyncio.Semaphore(CONNECTIONS)
 
@@ -185,6 +189,14 @@ class RedisLink:
         async with self._reaching():
             return await self._scripts.run_many(calls, together)
 
+    async def run_soon(self, calls: Sequence[Call]) -> list[Any]:
+        """Run a few short scripts in one round trip on the connection that all share: a third less client time."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._soon.run_many(calls)
+        except (RedisError, OSError, TimeoutError) as error:
+            raise await self._failed(error) from error
+
     async def insert(self, calls: Sequence[Call]) -> list[Any]:
         """Run scripts that insert jobs in one round trip: all or none, and nothing in between.
 
@@ -197,6 +209,34 @@ class RedisLink:
                 return await self._inserts.run_many(calls, together=len(calls) > 1)
         except (RedisError, OSError, TimeoutError) as error:
             raise await self._failed(error) from error
+
+    def recent_jobs(self, restore: Restore, *kept: float | None) -> RecentJobs | None:
+        """Return what remembers written jobs, for no longer than ended ones are kept; None: there is one server."""
+        if self._finder is None:
+            return None
+        found = RecentJobs(self, restore, min([SECONDS, *(one for one in kept if one is not None)]))
+        # A new connection may lead to another primary.
+        self._pipelined.prepare = found.ready
+        return found
+
+    def era(self) -> int:
+        """Return a number that grows whenever a primary of queues that are watched is replaced."""
+        return 0 if self._finder is None else self._finder.era()
+
+    def watch(self, queues: Collection[str]) -> None:
+        """Let `era` grow for the primaries of these queues."""
+        if self._finder is not None:
+            self._finder.watch([self.keys.of(queue, "pending") for queue in queues])
+
+    async def check(self) -> None:
+        """Ask the primaries of these queues whether they still are, and the same ones.
+
+        Raises:
+            StoreUnavailable: one of them does not answer.
+        """
+        if self._finder is not None:
+            async with self._reaching():
+                await self._finder.check(self._client)
 
     async def confirm(self, writes: Sequence[Sequence[Any]]) -> None:
         """Send commands and wait until replicas have what they and all before them wrote, where settings ask for it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from queue_core.model.job import (
@@ -21,6 +21,7 @@ from queue_core.model.report import JobStack
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RedisSettings, RetentionSettings
 from queue_core.model.states import Status
+from queue_core.ports.replicas import Announce
 from queue_core.ports.store import ClaimRequest, DueWork
 from queue_core.runtime import Batcher
 from queue_core.stores.redis import logs
@@ -33,6 +34,8 @@ from queue_core.stores.redis.upkeep import Leadership, RedisUpkeep
 
 BATCH = 1000
 """Ids of different callers that one read gathers at most."""
+
+_Write = Callable[[Sequence[NewJob]], Awaitable[list[Inserted]]]
 
 _FINAL = ("status", "result", "error", "completed_at")
 _FINAL_WEIGHED = ("status", "?result", "error", "completed_at")
@@ -56,6 +59,8 @@ class RedisStore:
         self._inserter = RedisInserts(self._link, rules)
         self._claimer = RedisClaims(self._link, rules, self._hints)
         self._upkeep = RedisUpkeep(self._link, retention, rules)
+        # None: no other server can take this one's place. What is removed sooner is not written again.
+        self._recent = self._link.recent_jobs(self._restore, retention.completed, retention.dead)
         self._results = retention.results
         # Many may wait for results at once: while one read is under way, the next gathers.
         self._result_reads: Batcher[str, JobResult | None] = Batcher(self._read_results, BATCH)
@@ -70,6 +75,8 @@ class RedisStore:
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
+        if self._recent is not None:
+            await self._recent.close()
         await self._leading.close()
         await self._link.close()
 
@@ -83,15 +90,39 @@ class RedisStore:
         Raises:
             QueueFull: a limit of a queue refuses them; nothing was written.
         """
-        inserted = await self._inserter.insert(jobs)
-        await self._hints.due(_earliest((one.queue, one.due) for one in inserted if one.due is not None))
+        inserted = await self._remembering(jobs, self._inserter.insert)
+        await self._hint(inserted)
         return inserted
+
+    async def _hint(self, inserted: Sequence[Inserted]) -> None:
+        await self._hints.due(_earliest((one.queue, one.due) for one in inserted if one.due is not None))
+
+    async def _remembering(self, jobs: Sequence[NewJob], write: _Write) -> list[Inserted]:
+        if self._recent is None:
+            return await write(jobs)
+        era = await self._recent.ready()
+        inserted = await write(jobs)
+        self._recent.add(jobs, inserted, era)
+        return inserted
+
+    async def _restore(self, jobs: Sequence[NewJob]) -> tuple[Sequence[NewJob], Sequence[Inserted]]:
+        lacking, inserted = await self._inserter.restore(jobs)
+        await self._hint(inserted)
+        return lacking, inserted
+
+    def remember(self, jobs: Sequence[NewJob]) -> None:
+        if self._recent is not None:
+            self._recent.keep(jobs)
+
+    def on_restored(self, call: Announce) -> None:
+        if self._recent is not None:
+            self._recent.announce = call
 
     def offers(self, jobs: Sequence[NewJob]) -> bool:
         return self._inserter.offers(jobs)
 
     async def insert_offered(self, jobs: Sequence[NewJob]) -> list[Inserted]:
-        return await self._inserter.insert_offered(jobs)
+        return await self._remembering(jobs, self._inserter.insert_offered)
 
     async def confirm(self, queues: Collection[str]) -> None:
         """Wait until as many replicas as the settings ask for have all that was written to these queues."""
@@ -137,9 +168,12 @@ class RedisStore:
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         settled = await settle(self._link, self._rules, outcomes)
+        await self._note_due(outcomes, settled)
+        return settled
+
+    async def _note_due(self, outcomes: Sequence[Outcome], settled: Sequence[Settled]) -> None:
         later = ((one.queue, end.due) for one, end in zip(outcomes, settled, strict=True) if end.due is not None)
         await self._hints.due(_earliest(later))
-        return settled
 
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
         """Append lines to the logs of jobs; return for each whether its token still holds."""
@@ -192,7 +226,7 @@ class RedisStore:
         return await self._claimer.list_claimable(queue, limit)
 
     async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
-        """Return what `head` returns of each of these queues."""
+        """Return what `list_claimable` returns of each of these queues."""
         return [ready for queue in queues for ready in await self.list_claimable(queue, limit)]
 
     async def ready_queues(self) -> list[str]:

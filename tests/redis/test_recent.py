@@ -1,0 +1,188 @@
+"""What a process wrote last, and what becomes of it where another primary takes the place of the one that has it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+
+import pytest
+
+from queue_core.errors import StoreUnavailable
+from queue_core.model.job import Inserted, NewJob
+from queue_core.redis import recent
+from queue_core.redis.recent import RecentJobs
+from tests.conformance.making import new_job
+
+PATIENCE = 10.0
+
+
+class Primaries:
+    """Primaries whose eras a test decides, and what the present one has."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.away = False
+        self.has: list[NewJob] = []
+        self.looks = 0
+        self.checked = asyncio.Event()
+        # eras that begin while jobs are looked for
+        self.during = 0
+
+    def era(self) -> int:
+        return self.number
+
+    def watch(self, queues: Collection[str]) -> None:
+        assert queues
+
+    async def check(self) -> None:
+        self.checked.set()
+
+    def replace(self, *kept: NewJob) -> None:
+        """Let another one take its place, which has these jobs alone."""
+        self.number += 1
+        self.has = list(kept)
+
+    async def restore(self, jobs: Sequence[NewJob]) -> tuple[list[NewJob], list[Inserted]]:
+        if self.away:
+            raise StoreUnavailable("redis", "away")
+        self.looks += len(jobs)
+        await asyncio.sleep(0)
+        if self.during:
+            self.during -= 1
+            self.replace()
+        ids = {job.id for job in self.has}
+        lacking = [job for job in jobs if job.id not in ids]
+        self.has += lacking
+        return lacking, [answer(job) for job in lacking]
+
+
+def answer(job: NewJob, due: float | None = None) -> Inserted:
+    return Inserted(job.id, job.queue, 1, due, True)
+
+
+@pytest.fixture
+def primaries() -> Primaries:
+    return Primaries()
+
+
+@pytest.fixture
+async def jobs(primaries: Primaries) -> AsyncIterator[RecentJobs]:
+    made = RecentJobs(primaries, primaries.restore)
+    yield made
+    await made.close()
+
+
+async def write(jobs: RecentJobs, primaries: Primaries, count: int = 1) -> list[NewJob]:
+    """Write jobs to the present primary, as a store does."""
+    era = await jobs.ready()
+    written = [new_job() for _ in range(count)]
+    primaries.has += written
+    jobs.add(written, [answer(job) for job in written], era)
+    return written
+
+
+async def test_nothing_is_looked_for_while_the_primary_stays(jobs: RecentJobs, primaries: Primaries) -> None:
+    for _ in range(3):
+        await write(jobs, primaries)
+    assert primaries.looks == 0
+
+
+async def test_what_is_lost_is_there_again_before_the_next_write(jobs: RecentJobs, primaries: Primaries) -> None:
+    first, *lost = [(await write(jobs, primaries))[0] for _ in range(4)]
+    primaries.replace(first)
+    (later,) = await write(jobs, primaries)
+    assert primaries.has == [first, *lost, later]
+
+
+async def test_what_was_on_its_way_is_looked_for(jobs: RecentJobs, primaries: Primaries) -> None:
+    era = await jobs.ready()
+    primaries.replace()
+    written = new_job()
+    jobs.add([written], [answer(written)], era)
+    await jobs.ready()
+    assert primaries.has == [written]
+
+
+async def test_another_switch_meanwhile_begins_again(jobs: RecentJobs, primaries: Primaries) -> None:
+    written = [job for _ in range(3) for job in await write(jobs, primaries, 3)]
+    primaries.replace()
+    primaries.during = 2
+    await jobs.ready()
+    assert primaries.has == written
+    primaries.replace()
+    await jobs.ready()
+    assert primaries.has == written
+
+
+async def test_a_successor_that_is_away_is_asked_again(jobs: RecentJobs, primaries: Primaries) -> None:
+    written = await write(jobs, primaries, 2)
+    primaries.replace()
+    primaries.away = True
+    with pytest.raises(StoreUnavailable):
+        await jobs.ready()
+    primaries.away = False
+    await jobs.ready()
+    assert primaries.has == written
+
+
+async def test_a_process_that_rests_looks(
+    jobs: RecentJobs, primaries: Primaries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent, "CHECK", 0.001)
+    announced: asyncio.Future[Sequence[NewJob]] = asyncio.get_running_loop().create_future()
+
+    async def announce(jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
+        announced.set_result(jobs)
+
+    jobs.announce = announce
+    written = await write(jobs, primaries, 2)
+    primaries.replace()
+    async with asyncio.timeout(PATIENCE):
+        assert await announced == written
+    assert primaries.has == written
+
+
+async def test_what_is_too_much_or_too_old_is_forgotten(
+    jobs: RecentJobs, primaries: Primaries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent, "COUNT", 5)
+    await write(jobs, primaries, 3)
+    kept = await write(jobs, primaries, 4)
+    primaries.replace()
+    await jobs.ready()
+    assert primaries.has == kept
+    longer = await write(jobs, primaries, 8)
+    primaries.replace()
+    await jobs.ready()
+    assert primaries.has == longer[-5:]
+    monkeypatch.setattr(jobs, "_seconds", 0.0)
+    last = await write(jobs, primaries)
+    primaries.replace()
+    await jobs.ready()
+    assert primaries.has in ([], last)
+
+
+async def test_due_times_stay_and_holders_are_left_to_their_producers(jobs: RecentJobs, primaries: Primaries) -> None:
+    later, second = new_job(delay=60.0), new_job(unique_key="key")
+    holder = Inserted(new_job().id, second.queue, None, None, False)
+    jobs.add([later, second], [answer(later, due=1000.0), holder], await jobs.ready())
+    primaries.replace()
+    await jobs.ready()
+    assert primaries.has == [later._replace(delay=0.0, run_at=1000.0)]
+
+
+async def test_a_unique_key_is_held_for_what_is_left_of_its_time(jobs: RecentJobs, primaries: Primaries) -> None:
+    job = new_job(unique_key="key", unique_seconds=60.0)
+    jobs.add([job], [answer(job)], await jobs.ready())
+    primaries.replace()
+    await jobs.ready()
+    assert primaries.has[0].unique_seconds is not None
+    assert 0 < primaries.has[0].unique_seconds < 60.0
+
+
+async def test_what_was_found_behind_a_lost_answer_is_looked_for(jobs: RecentJobs, primaries: Primaries) -> None:
+    """It is not known which primary has it."""
+    found = new_job()
+    jobs.keep([found])
+    await jobs.ready()
+    assert primaries.has == [found]
