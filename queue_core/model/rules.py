@@ -282,21 +282,52 @@ def aged_rank(priority: int, arrival_us: int, aging_us: int) -> int:
     return max(0, arrival_us - AGING_EPOCH_US) + (HIGHEST - priority) * aging_us
 
 
-class Allowance(NamedTuple):
-    """What may start in a queue whose claims are limited."""
+class Room(NamedTuple):
+    """What a worker has room for."""
 
-    # jobs that may start; None: as many as there are
-    most: int | None
+    # jobs
+    most: int
+    # of which so many begin at once, and the others wait for a slot
+    starting: int
+
+
+AHEAD_SECONDS = 0.5
+"""A job of a queue with a rate that waits longer than this for a slot of its worker is given back: it took its token at
+its claim, and a rate counts starts."""
+
+
+class Allowance(NamedTuple):
+    """What may be claimed of a queue whose claims are limited."""
+
+    # jobs
+    most: int
+    # of which so many begin at once
+    starting: int
     # the rate's tokens before this claim
     tokens: float
+    # the same, where jobs are among those claimed that do not begin at once
+    tokens_ahead: float
+
+    def left(self, claimed: int) -> float:
+        """Return the rate's tokens after a claim of so many jobs."""
+        return (self.tokens if claimed <= self.starting else self.tokens_ahead) - claimed
 
 
-def allowance(rules: QueueRules, running: int, tokens: float, passed: float) -> Allowance:
-    """Return what may start when so many jobs run and `passed` seconds have gone since there were so many tokens."""
-    most = None if rules.concurrency is None else max(0, rules.concurrency - running)
+def allowance(rules: QueueRules, room: Room, running: int, tokens: float, passed: float) -> Allowance:
+    """Return what may be claimed when so many jobs run and `passed` seconds have gone since there were so many tokens.
+
+    With a concurrency, all that is claimed begins at once. A rate lets jobs be claimed ahead of their start as long as
+    its tokens suffice without what it gains while these wait: so no more jobs start in any time than it allows.
+    """
+    at_once = min(room)
+    if rules.concurrency is not None:
+        at_once = max(0, min(at_once, rules.concurrency - running))
     if rules.rate is None:
-        return Allowance(most, tokens)
+        return Allowance(at_once, at_once, tokens, tokens)
     tokens = min(rules.burst(), tokens + max(0.0, passed) * rules.rate)
     # A token that is there but for rounding is there.
-    allowed = int(tokens + 1e-9)
-    return Allowance(allowed if most is None else min(most, allowed), tokens)
+    at_once = min(at_once, int(tokens + 1e-9))
+    ahead = min(tokens, rules.burst() - rules.rate * AHEAD_SECONDS)
+    if rules.concurrency is None and int(ahead) > at_once:
+        return Allowance(min(room.most, int(ahead)), at_once, tokens, ahead)
+    return Allowance(at_once, at_once, tokens, tokens)

@@ -91,6 +91,8 @@ class RunningAttempt:
         "progress",
         "renewed",
         "settled",
+        "since",
+        "start_by",
         "started",
         "stop_reason",
         "stopped_at",
@@ -110,6 +112,8 @@ class RunningAttempt:
         self.deadline = inf
         # seconds of time.monotonic before which the lease was surely renewed (at first: claimed)
         self.renewed = claimed_at
+        # seconds of time.monotonic at which its slot went to the best rank; jobs handed over since then keep that
+        self.since = claimed_at
         # why the runner cancelled the task
         self.stop_reason: StopReason | None = None
         # when, in seconds of time.monotonic
@@ -128,6 +132,8 @@ class RunningAttempt:
         self.late = False
         # claimed for a slot that was not free yet, and the store does not know that it has started
         self.ahead = False
+        # seconds of time.monotonic up to which it may start; infinity = no limit
+        self.start_by = inf
         # given back before it began, while the event loop was blocked: it must not begin any more
         self.handed_back = False
         # where lines go; None: nowhere

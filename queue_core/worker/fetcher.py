@@ -7,97 +7,23 @@ import contextlib
 import logging
 import random
 import time
-from collections import deque
-from collections.abc import Iterable, Sequence
-from threading import Lock
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from math import inf
 
+from queue_core.client.logs import OutageLog
 from queue_core.delivery.pairing import Pairing
 from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.model.job import Claim, Outcome
-from queue_core.model.rules import Rules, rules_of
+from queue_core.model.rules import AHEAD_SECONDS, Rules, rules_of
 from queue_core.ports.delivery import Dispatcher, DispatchUnavailable, Nomination
-from queue_core.ports.store import ClaimRequest, Doubt, JobStore
+from queue_core.ports.store import ClaimRequest, JobStore
 from queue_core.runtime import LARGEST
+from queue_core.worker.attempt import RunningAttempt
 from queue_core.worker.runner import Runner
+from queue_core.worker.settler import Claims
 
 logger = logging.getLogger("queue_core.worker")
-
-
-# The claims of one worker: each has a number, and those whose answers did not come are remembered.
-#
-# The store may have carried such a claim out, and given jobs to this worker of which it knows nothing; or it may yet do
-# so. The heartbeat asks for what came of it, and that is released.
-
-OFTEN = 15.0
-"""Seconds after a failed claim during which each heartbeat asks; later each one that renews all leases."""
-KEEP = 600.0
-"""Seconds after which it is taken for not carried out: a server may have been frozen with it, but for how long?"""
-MOST = 1000
-"""Claims in doubt that are remembered: the newest."""
-
-
-class Claims:
-    """Used by the event loop and by the heartbeat's thread."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._last = 0
-        # number -> queue of those on their way
-        self._open: dict[int, str] = {}
-        # those of them whose answers come too late
-        self._void: set[int] = set()
-        # number -> its queue and when it failed, in seconds of time.monotonic
-        self._failed: dict[int, tuple[str, float]] = {}
-
-    def begin(self, queue: str, number: int = 0) -> int:
-        """Return the number of a claim that is about to be sent; one that is sent again keeps its number."""
-        with self._lock:
-            if not number:
-                self._last = number = self._last + 1
-            self._open[number] = queue
-            return number
-
-    def answered(self, number: int) -> bool:
-        """Note that its answer is there; False: it came too late, and is in doubt like a failed one."""
-        with self._lock:
-            if number not in self._void:
-                return self._open.pop(number, None) is not None
-        self.failed(number)
-        return False
-
-    def void(self) -> bool:
-        """Accept the answers no more that have not been read yet; False when there are none."""
-        with self._lock:
-            self._void |= self._open.keys()
-            return bool(self._open)
-
-    def failed(self, number: int) -> None:
-        """Note that no answer will come."""
-        with self._lock:
-            queue = self._open.pop(number, None)
-            self._void.discard(number)
-            if queue is not None:
-                self._failed.pop(number, None)
-                self._failed[number] = (queue, time.monotonic())
-                if len(self._failed) > MOST:
-                    del self._failed[next(iter(self._failed))]
-
-    def forget(self, number: int) -> None:
-        """Note that the answer to a claim in doubt has come after all."""
-        with self._lock:
-            self._failed.pop(number, None)
-
-    def doubts(self, full: bool) -> list[Doubt]:
-        """Return the claims to ask for now; of those that are on their way again the answer may just be read."""
-        with self._lock:
-            now = time.monotonic()
-            if self._failed:
-                self._failed = {n: one for n, one in self._failed.items() if now - one[1] < KEEP}
-            return [
-                Doubt(queue, number)
-                for number, (queue, since) in self._failed.items()
-                if number not in self._open and (full or now - since < OFTEN)
-            ]
 
 
 BATCH = 500
@@ -119,6 +45,9 @@ PERHAPS_CUT = LARGEST // 4
 """Characters of a claim's payloads from which on the store may have cut it by their bytes."""
 PAUSE_FIRST, PAUSE_MOST = 0.1, 2.0
 """Seconds between two tries while the store is away, doubling."""
+HANDED_ON = 0.1
+"""Seconds for which a slot is handed on from job to job. Then it goes to the best rank of the next queue again: others
+wait no longer for it than behind jobs that are claimed ahead, and other workers find the place free."""
 
 
 class Fetcher:
@@ -146,9 +75,17 @@ class Fetcher:
         own = {queue: rules_of(rules, queue) for queue in queues}
         self._most = {queue: one.concurrency for queue, one in own.items() if one.concurrency is not None}
         self._limited = frozenset(queue for queue, one in own.items() if one.limits_claims)
+        self._rated = frozenset(queue for queue, one in own.items() if one.rate is not None)
         # when the end of a job of theirs was last stored, in seconds of time.monotonic
         self._ended_at: dict[str, float] = {}
         self._ended = asyncio.Event()
+        # slots that claims on their way will fill, jobs that they may give, and of those behind ends: number -> when it
+        # was sent, and `since`
+        self._coming = self._asked = 0
+        self._handing: dict[int, tuple[float, float]] = {}
+        # ids by queue that were claimed by rank, so that the dispatcher may still nominate them, and who removes them
+        self._stale: dict[str, list[str]] = {}
+        self._forgetting: asyncio.Task[None] | None = None
         self._resumed = asyncio.Event()
         self._resumed.set()
         self._poll = POLL_FIRST
@@ -163,6 +100,7 @@ class Fetcher:
         self.wait = WAIT_ALONE if store.name == "redis" else WAIT
         # time.monotonic
         self._poll_at = float("-inf")
+        self._waits = OutageLog(logger, "claim waits")
         # seconds of time.monotonic at which a claim last worked, for health
         self.worked_at = time.monotonic()
 
@@ -188,13 +126,94 @@ class Fetcher:
         """Claim again."""
         self._resumed.set()
 
-    def note_ended(self, outcomes: Iterable[Outcome]) -> None:
-        """Note jobs whose end is stored: where rules let nothing start, others may start now."""
+    # -- what is claimed in the trip that stores the end of jobs, because it waits for that
+    #
+    # Only free slots are filled so, and only behind jobs that themselves began a moment ago: what was claimed ahead
+    # comes first, no rank waits longer than behind those, and the other queues of this worker have their turn.
+
+    def ask(self, outcomes: Sequence[Outcome], held: Mapping[str, RunningAttempt]) -> list[ClaimRequest]:
+        """Return what to claim behind these ends: the next jobs of their ordering keys, or of a limited queue."""
+        waited_for = [one for one in outcomes if one.ordering_key is not None or one.queue in self._most]
+        if not waited_for or self.quiet or self._runner.draining:
+            return []
+        since: dict[str, list[float]] = {}
+        keyed: set[str] = set()
+        now = time.monotonic()
+        for outcome in waited_for:
+            attempt = held.get(outcome.id)
+            if attempt is not None and now - attempt.since < HANDED_ON and outcome.kind != "released":
+                since.setdefault(outcome.queue, []).append(attempt.since)
+                if outcome.ordering_key is not None:
+                    keyed.add(outcome.queue)
+        requests: list[ClaimRequest] = []
+        free = self._runner.free() - self._coming
+        for queue, ended in since.items():
+            limit = min(free, self._runner.left - self._asked, len(ended))
+            if limit > 0:
+                free -= limit
+                number = self.claims.begin(queue)
+                self._handing[number] = (now, min(ended))
+                ids = () if queue in keyed else None
+                requests.append(
+                    self._request._replace(queue=queue, limit=limit, ids=ids, start_count=limit, number=number)
+                )
+                self._coming += limit
+                self._asked += limit
+        return requests
+
+    def take_over(
+        self, requests: Sequence[ClaimRequest], claims: Sequence[Claim], held: Mapping[str, RunningAttempt]
+    ) -> list[Claim]:
+        """Accept what was claimed so; return the claims that were in time."""
+        found: list[Claim] = []
+        for request in requests:
+            self._coming -= request.limit
+            self._asked -= request.limit
+            sent, since = self._handing.pop(request.number)
+            mine = [claim for claim in claims if claim.queue == request.queue]
+            if not self.claims.answered(request.number) or not mine:
+                continue
+            self._runner.accept(mine, sent, request.limit, self._start_by(request.queue, sent))
+            for attempt in filter(None, [held.get(claim.id) for claim in mine]):
+                attempt.since = since
+            found += mine
+            if request.ids is None and self._store.name != "redis":  # which removes them itself
+                self._stale.setdefault(request.queue, []).extend([claim.id for claim in mine])
+        if self._runner.draining:
+            self._runner.release_waiting()  # it was stopped meanwhile, and what waited then has been given back
+        if self._stale and self._dispatcher is not None and self._forgetting is None:
+            self._forgetting = asyncio.create_task(self._forget(self._dispatcher))
+        return found
+
+    def give_up(self, requests: Sequence[ClaimRequest]) -> None:
+        """Note that there is no answer: the heartbeat asks what these claims gave."""
+        for request in requests:
+            self._coming -= request.limit
+            self._asked -= request.limit
+            self._handing.pop(request.number)
+            self.claims.failed(request.number)
+
+    async def _forget(self, dispatcher: Dispatcher) -> None:
+        """Drop candidates that were claimed by rank; if that fails, each costs a look-up."""
+        try:
+            while self._stale:
+                queue, ids = self._stale.popitem()
+                await dispatcher.forget(queue, ids)
+        except DispatchUnavailable:
+            self._stale.clear()
+        finally:
+            self._forgetting = None
+
+    def note_ended(self, outcomes: Sequence[Outcome], claims: Sequence[Claim]) -> None:
+        """Note jobs whose end is stored: where rules let nothing start, others may start now, unless some have."""
         if self._limited:
-            for queue in self._limited.intersection([outcome.queue for outcome in outcomes]):
-                self._ended_at[queue] = time.monotonic()
-                self._cool_until.pop(queue, None)
-                self._ended.set()
+            ended = Counter([outcome.queue for outcome in outcomes if outcome.queue in self._limited])
+            ended.subtract([claim.queue for claim in claims])
+            for queue, free in ended.items():
+                if free > 0:
+                    self._ended_at[queue] = time.monotonic()
+                    self._cool_until.pop(queue, None)
+                    self._ended.set()
 
     async def run(self) -> None:
         """Fetch for ever."""
@@ -206,7 +225,7 @@ class Fetcher:
                 await self._fetch(min(room, BATCH))
                 pause = PAUSE_FIRST
             except StoreUnavailable as error:
-                logger.warning("claim waits for the store: %s", error)
+                self._waits.failed(error)
                 await asyncio.sleep(pause)
                 pause = min(PAUSE_MOST, pause * 2)
             self.worked_at = time.monotonic()
@@ -236,6 +255,7 @@ class Fetcher:
             return
         if self.quiet:
             return  # stopped while waiting; the audit finds what was taken
+        limit = min(limit, max(0, self._runner.left - self._asked))  # what was handed over meanwhile counts
         began = time.monotonic()
         if taken.ids is None:
             found = await self._claim_from_store([taken.queue], limit)
@@ -333,28 +353,39 @@ class Fetcher:
             claims = claims + part
         return claims
 
+    def _start_by(self, queue: str, sent: float) -> float:
+        return sent + AHEAD_SECONDS if queue in self._rated else inf
+
     async def _claim(self, queue: str, limit: int, ids: Sequence[str] | None, number: int = 0) -> list[Claim]:
         sent = time.monotonic()
-        start_count = self._runner.free()
+        start_by = self._start_by(queue, sent)
+        start_count = max(0, self._runner.free() - self._coming)
         number = self.claims.begin(queue, number)
         request = self._request._replace(queue=queue, limit=limit, ids=ids, start_count=start_count, number=number)
         claiming = asyncio.ensure_future(self._store.claim(request))
+        coming = min(limit, start_count)
+        self._coming += coming
+        self._asked += limit
         try:
             claims = await asyncio.shield(claiming)
         except asyncio.CancelledError:
             # What the store may be giving right now is this worker's: a stop gives it back, and must not forget it.
             self.claims.failed(number)
             with contextlib.suppress(QueueCoreError):
-                self._runner.accept(await claiming, sent, start_count)
+                self._runner.accept(await claiming, sent, start_count, start_by)
                 self.claims.forget(number)
             raise
         except Exception:
             self.claims.failed(number)
             raise
+        finally:
+            self._coming -= coming
+            self._asked -= limit
+        self._waits.worked()
         if not self.claims.answered(number):
             return []  # the loop was blocked meanwhile, and they were handed back
         if claims:
-            self._runner.accept(claims, sent, start_count)
+            self._runner.accept(claims, sent, start_count, start_by)
         return claims
 
     async def _give_back(self, queue: str, ids: Sequence[str], room: int, began: float) -> None:

@@ -32,8 +32,8 @@ from queue_core.ports.store import (
 )
 from queue_core.worker import neighbours
 from queue_core.worker.attempt import RunningAttempt
-from queue_core.worker.fetcher import Claims
 from queue_core.worker.journal import EventPublisher
+from queue_core.worker.settler import Claims
 from queue_core.worker.stacks.answer import StackAnswers
 
 logger = logging.getLogger("queue_core.worker")

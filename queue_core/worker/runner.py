@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence, Set
 from dataclasses import dataclass
+from math import inf
 from types import CodeType
 from typing import Any
 
@@ -81,7 +82,7 @@ class Runner:
         self._isolation = (
             None
             if plan.target is None
-            else Isolation(plan.target, plan.worker, plan.max_losses, lambda: self._draining, plan.children, leaves)
+            else Isolation(plan.target, plan.worker, plan.max_losses, lambda: self.draining, plan.children, leaves)
         )
         self._pool = None if plan.target is None else ProcessPool(plan.target, plan.worker, plan.children, leaves)
         self._settler = settler
@@ -99,7 +100,7 @@ class Runner:
         # seconds of time.monotonic since when more wait than will start soon
         self._surplus_since: float | None = None
         self._filling = False
-        self._draining = False
+        self.draining = False  # whether nothing begins any more
         self._changed = asyncio.Event()
         # jobs that may still be accepted
         self.left = sys.maxsize
@@ -176,15 +177,16 @@ class Runner:
             self._changed.clear()
             await self._changed.wait()
 
-    def accept(self, claims: Sequence[Claim], claimed_at: float, start_count: int) -> None:
+    def accept(self, claims: Sequence[Claim], claimed_at: float, start_count: int, start_by: float = inf) -> None:
         """Take jobs whose claim was sent at this monotonic time; they start as slots come free, best rank first.
 
-        The store knows that the first `begin` of them start at once.
+        The store knows that the first `start_count` of them start at once. After `start_by` they are given back.
         """
         self.left -= len(claims)
         for place, claim in enumerate(claims):
             attempt = RunningAttempt(claim, claimed_at, self._settler.journal)
             attempt.ahead = place >= start_count
+            attempt.start_by = start_by
             if claim.id in self._held:
                 # This worker slept beyond its lease and got its own job again: the earlier attempt is over.
                 self.stop_jobs([claim.id], lost=True)
@@ -197,10 +199,13 @@ class Runner:
             return  # a job that ended within its own start must not start the next one on top of its stack
         self._filling = True
         try:
-            while self._waiting and len(self._running) < self.concurrency and not self._draining:
+            while self._waiting and len(self._running) < self.concurrency and not self.draining:
                 attempt = self._waiting.popleft()
                 if attempt.handed_back:
                     self._lose(attempt)
+                elif attempt.start_by < inf and attempt.start_by < time.monotonic():
+                    self.left += 1
+                    self._settler.put(outcomes.released(attempt.claim, 0))
                 else:
                     self._start(attempt)
         finally:
@@ -219,7 +224,7 @@ class Runner:
         enter_attempt(attempt.claim)
         outcome = None
         try:
-            held_back = self._draining and attempt.stop_reason is None  # it was to begin in this turn of the loop
+            held_back = self.draining and attempt.stop_reason is None  # it was to begin in this turn of the loop
             outcome = outcomes.released(attempt.claim, 0) if held_back else await self._outcome(attempt)
         except Exception:
             # Not the handler's doing. Nothing is stored and the lease is left to end, so that the job runs again.
@@ -362,7 +367,7 @@ class Runner:
 
     def hold_back(self) -> None:
         """Begin nothing more; give back what waits for a child process."""
-        self._draining = True
+        self.draining = True
         for children in (self._isolation, self._pool):
             if children is not None:
                 children.hold_back()

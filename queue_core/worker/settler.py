@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from threading import Lock
+from typing import Protocol
 
 from queue_core.client.effects import events_of, offer, ready_of
-from queue_core.client.logs import log_failure
+from queue_core.client.logs import OutageLog, log_failure
 from queue_core.client.middleware import AfterSettle, Hooks
-from queue_core.errors import InvalidJob, SchemaError, StaleLease, StoreUnavailable
-from queue_core.model.job import Outcome, Settled, Stray, attempt_of
+from queue_core.errors import InvalidJob, QueueCoreError, SchemaError, StaleLease, StoreUnavailable
+from queue_core.model.job import Claim, Outcome, Settled, Stray, attempt_of
 from queue_core.model.outcome import unknown
 from queue_core.ports.delivery import Dispatcher
-from queue_core.ports.store import JobStore
+from queue_core.ports.handover import HandoverStore
+from queue_core.ports.store import ClaimRequest, Doubt, JobStore
 from queue_core.runtime import LARGEST, parts_of
 from queue_core.worker.attempt import RunningAttempt
 from queue_core.worker.journal import EventPublisher, Journal
@@ -31,6 +36,105 @@ PAUSE_FIRST, PAUSE_MOST = 0.1, 2.0
 """Seconds between two tries while the store is away, doubling."""
 IN_THE_DATA = (InvalidJob, UnicodeError, OverflowError)
 """Errors that the same outcomes meet again: one of them holds a value that the store cannot keep."""
+
+
+# The claims of one worker: each has a number, and those whose answers did not come are remembered.
+#
+# The store may have carried such a claim out, and given jobs to this worker of which it knows nothing; or it may yet do
+# so. The heartbeat asks for what came of it, and that is released.
+
+OFTEN = 15.0
+"""Seconds after a failed claim during which each heartbeat asks; later each one that renews all leases."""
+KEEP = 600.0
+"""Seconds after which it is taken for not carried out: a server may have been frozen with it, but for how long?"""
+MOST = 1000
+"""Claims in doubt that are remembered: the newest."""
+
+
+class Claims:
+    """Used by the event loop and by the heartbeat's thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._last = 0
+        # number -> queue of those on their way
+        self._open: dict[int, str] = {}
+        # those of them whose answers come too late
+        self._void: set[int] = set()
+        # number -> its queue and when it failed, in seconds of time.monotonic
+        self._failed: dict[int, tuple[str, float]] = {}
+
+    def begin(self, queue: str, number: int = 0) -> int:
+        """Return the number of a claim that is about to be sent; one that is sent again keeps its number."""
+        with self._lock:
+            if not number:
+                self._last = number = self._last + 1
+            self._open[number] = queue
+            return number
+
+    def answered(self, number: int) -> bool:
+        """Note that its answer is there; False: it came too late, and is in doubt like a failed one."""
+        with self._lock:
+            if number not in self._void:
+                return self._open.pop(number, None) is not None
+        self.failed(number)
+        return False
+
+    def void(self) -> bool:
+        """Accept the answers no more that have not been read yet; False when there are none."""
+        with self._lock:
+            self._void |= self._open.keys()
+            return bool(self._open)
+
+    def failed(self, number: int) -> None:
+        """Note that no answer will come."""
+        with self._lock:
+            queue = self._open.pop(number, None)
+            self._void.discard(number)
+            if queue is not None:
+                self._failed.pop(number, None)
+                self._failed[number] = (queue, time.monotonic())
+                if len(self._failed) > MOST:
+                    del self._failed[next(iter(self._failed))]
+
+    def forget(self, number: int) -> None:
+        """Note that the answer to a claim in doubt has come after all."""
+        with self._lock:
+            self._failed.pop(number, None)
+
+    def doubts(self, full: bool) -> list[Doubt]:
+        """Return the claims to ask for now; of those that are on their way again the answer may just be read."""
+        with self._lock:
+            now = time.monotonic()
+            if self._failed:
+                self._failed = {n: one for n, one in self._failed.items() if now - one[1] < KEEP}
+            return [
+                Doubt(queue, number)
+                for number, (queue, since) in self._failed.items()
+                if number not in self._open and (full or now - since < OFTEN)
+            ]
+
+
+class Successors(Protocol):
+    """Who takes jobs that are claimed in the trip that ends others; see `queue_core.worker.fetcher`."""
+
+    def ask(self, outcomes: Sequence[Outcome], held: Mapping[str, RunningAttempt]) -> Sequence[ClaimRequest]:
+        """Return what to claim behind these ends; their answer goes to `take_over` or `give_up`."""
+        ...
+
+    def take_over(
+        self, requests: Sequence[ClaimRequest], claims: Sequence[Claim], held: Mapping[str, RunningAttempt]
+    ) -> Sequence[Claim]:
+        """Accept the claims that came of it; return those that were in time."""
+        ...
+
+    def give_up(self, requests: Sequence[ClaimRequest]) -> None:
+        """Note that no answer has come."""
+        ...
+
+    def note_ended(self, outcomes: Sequence[Outcome], claims: Sequence[Claim]) -> None:
+        """Note the ends that are stored, and what was claimed behind them."""
+        ...
 
 
 class Settler:
@@ -61,11 +165,15 @@ class Settler:
         # how many are stored at a time: half as many after each failure, twice as many after each success
         self._most = BATCH
         self._pause = PAUSE_FIRST
+        self._waits = OutageLog(logger, "settle waits")
         # attempts whose lease was over when they ended
         self.refused = 0
         self.settled = 0
-        # called with outcomes that are stored
-        self.on_stored: Callable[[Sequence[Outcome]], None] = lambda _: None
+        self._handing = store if isinstance(store, HandoverStore) else None
+        # who takes what is claimed behind the ends; None: nothing is
+        self.successors: Successors | None = None
+        # the last trip failed: the ends go alone, so that no claim can keep them from being stored
+        self._alone = False
 
     def put(self, outcome: Outcome, answer: Settled | None = None) -> None:
         """Hand in the end of an attempt; with the store's answer, it was stored in its handler's own transaction."""
@@ -124,10 +232,20 @@ class Settler:
         return batch
 
     async def _store_batch(self, batch: list[Outcome]) -> None:
+        requests: Sequence[ClaimRequest] = ()
+        claims: Sequence[Claim] = ()
         try:
-            answers = await self._settle(batch)
+            if self.journal.busy:
+                await self.journal.write_first(filter(None, [self._held.get(outcome.id) for outcome in batch]))
+            if self._handing is not None and self.successors is not None and not self._alone:
+                requests = self.successors.ask(batch, self._held)
+            if requests:
+                answers, claims = await self._settle_and_claim(batch, requests)
+            else:
+                answers = await self._store.settle(batch)
         except IN_THE_DATA:
-            if len(batch) > 1:
+            if len(batch) > 1 or requests:
+                self._alone = True
                 self._put_back(batch)
                 return
             logger.exception("the outcome of job %s cannot be stored; its lease is left to end", batch[0].id)
@@ -136,12 +254,37 @@ class Settler:
             self._put_back(batch)  # it may have been stored: the fence makes trying again safe
             raise
         except Exception as error:  # noqa: BLE001  whatever it is, it is no evidence about the outcomes
+            self._alone = True
             self._put_back(batch)
             await self._wait_for_store(error)
         else:
             self._most = min(BATCH, 2 * self._most)
             self._pause = PAUSE_FIRST
-            await self._stored(batch, answers)
+            self._waits.worked()
+            self._alone = False
+            await self._stored(batch, answers, requests, claims)
+
+    async def _settle_and_claim(
+        self, batch: list[Outcome], requests: Sequence[ClaimRequest]
+    ) -> tuple[list[Settled], Sequence[Claim]]:
+        assert self._handing is not None, "nothing is requested without it"
+        assert self.successors is not None, "they have asked"
+        settling = asyncio.ensure_future(self._handing.settle_and_claim(batch, requests))
+        answered = False
+        try:
+            answers, claims = await asyncio.shield(settling)
+            answered = True
+        except asyncio.CancelledError:
+            # What the store may be giving right now is this worker's: a stop gives it back, and must not forget it.
+            with suppress(QueueCoreError, *IN_THE_DATA):
+                answers, claims = await settling
+                answered = True
+                self.successors.take_over(requests, claims, self._held)
+            raise
+        finally:
+            if not answered:
+                self.successors.give_up(requests)
+        return answers, claims
 
     def _put_back(self, batch: list[Outcome]) -> None:
         """Keep outcomes for another try, half as many at a time, which may fit into the time or hold no bad value."""
@@ -154,32 +297,37 @@ class Settler:
 
     async def _wait_for_store(self, error: Exception) -> None:
         unexpected = not isinstance(error, StoreUnavailable | SchemaError)
-        logger.warning("settle waits for the store: %s", error, exc_info=unexpected)
+        self._waits.failed(error, exc_info=unexpected)
         await asyncio.sleep(self._pause)
         self._pause = min(PAUSE_MOST, self._pause * 2)
 
-    async def _settle(self, batch: list[Outcome]) -> list[Settled]:
-        """Store outcomes. The fence makes trying again safe: what was stored is found, what is over is refused."""
-        if self.journal.busy:
-            await self.journal.write_first(filter(None, [self._held.get(outcome.id) for outcome in batch]))
-        return await self._store.settle(batch)
-
-    async def _stored(self, batch: list[Outcome], answers: list[Settled]) -> None:
+    async def _stored(
+        self, batch: list[Outcome], answers: list[Settled], requests: Sequence[ClaimRequest], claims: Sequence[Claim]
+    ) -> None:
+        doubtful: list[tuple[Outcome, RunningAttempt | None]] = []
         for outcome, answer in zip(batch, answers, strict=True):
             attempt = self._forget(outcome)
             perhaps = None if attempt is None else attempt.perhaps
             if not answer.accepted and perhaps is not None:
-                self._ended(perhaps, await self._written_before(perhaps), attempt)
+                doubtful.append((perhaps, attempt))
                 continue
             self._ended(outcome, answer, attempt)
-        self.on_stored(batch)
-        await offer(self._dispatcher, ready_of(zip(batch, answers, strict=True)))
+        ready = ready_of(zip(batch, answers, strict=True))
+        if self.successors is not None:
+            if requests:
+                claims = self.successors.take_over(requests, claims, self._held)
+                taken = {claim.id for claim in claims}
+                ready = [one for one in ready if one.id not in taken]
+            self.successors.note_ended(batch, claims)
+        await offer(self._dispatcher, ready)
+        for perhaps, attempt in doubtful:
+            self._ended(perhaps, await self._written_before(perhaps), attempt)
 
     async def _written_before(self, perhaps: Outcome) -> Settled:
         """Ask whether an outcome has been written; its lease is over, so that this writes nothing."""
         while True:
             try:
-                return (await self._settle([perhaps]))[0]
+                return (await self._store.settle([perhaps]))[0]
             except IN_THE_DATA:
                 return Settled(perhaps.id, False)
             except Exception as error:  # noqa: BLE001  as above

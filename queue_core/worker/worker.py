@@ -201,7 +201,7 @@ class Worker:
 
     async def _work(self) -> None:
         heartbeat = self._new_heartbeat()
-        self._settler.on_stored = self._fetcher.note_ended
+        self._settler.successors = self._fetcher
         announcing, settling = self._sending()
         loops = [
             asyncio.create_task(keep_running(name, run))

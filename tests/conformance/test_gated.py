@@ -102,6 +102,20 @@ async def test_the_burst_of_a_rate_is_a_second_s_worth(ruled: Ruled) -> None:
     assert len(await world.claim(50)) == 4
 
 
+async def test_half_of_a_rate_s_burst_may_be_claimed_ahead_of_its_start(ruled: Ruled) -> None:
+    world = await ruled(rate="10/s")
+    ids = await world.insert_many(100)
+    claims = await world.claim(20, start_count=2)
+    assert [claim.id for claim in claims] == ids[:5]
+    await world.advance(LEASE + 1)
+    # The loss of their worker is no loss of those that waited.
+    reclaimed = {one.id: one.losses for one in await world.store.reclaim(100)}
+    assert [reclaimed[claim.id] for claim in claims] == [1, 1, 0, 0, 0]
+    assert len(await world.claim(50)) == 10
+    await world.advance(3600)
+    assert 8 <= len(await world.claim(50, start_count=8)) <= 10
+
+
 async def test_rate_and_concurrency_hold_both(ruled: Ruled) -> None:
     world = await ruled(rate="3/s", concurrency=2)
     await world.insert_many(10)

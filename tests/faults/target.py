@@ -65,14 +65,26 @@ class HitStore:
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         come_to("before_settle")
         answers: list[Settled] = await self._store.settle(outcomes)
+        self._write(outcomes, answers)
+        come_to("after_settle")
+        return answers
+
+    async def settle_and_claim(
+        self, outcomes: Sequence[Outcome], requests: Sequence[ClaimRequest]
+    ) -> tuple[list[Settled], list[Claim]]:
+        come_to("before_settle")
+        answers, claims = await self._store.settle_and_claim(outcomes, requests)
+        self._write(outcomes, answers)
+        come_to("after_settle")
+        return answers, claims
+
+    def _write(self, outcomes: Sequence[Outcome], answers: Sequence[Settled]) -> None:
         for outcome, answer in zip(outcomes, answers, strict=True):
             if not answer.accepted:
                 if outcome.kind == "completed" or (outcome.id, outcome.token) not in in_doubt:
                     pen.write("refused", outcome.id, outcome.token)
             elif outcome.kind in {"retrying", "released"}:
                 pen.write("back", outcome.id, outcome.token, outcome.kind)
-        come_to("after_settle")
-        return answers
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:

@@ -123,6 +123,37 @@ ABOVE = (
         keyword="memory",
     ),
     of_worker(
+        "worker-takes-over-while-it-is-quiet",
+        "worker/fetcher.py",
+        ("conformance/test_jobs_handover.py",),
+        ("if not waited_for or self.quiet or self._runner.draining:", "if not waited_for:"),
+        keyword="memory",
+    ),
+    of_worker(
+        "worker-hands-on-for-ever",
+        "worker/fetcher.py",
+        ("conformance/test_jobs_handover.py",),
+        ("now - attempt.since < HANDED_ON", "True"),
+        keyword="memory",
+    ),
+    of_worker(
+        "worker-keeps-what-it-was-given-while-it-stopped",
+        "worker/fetcher.py",
+        ("conformance/test_jobs_handover.py",),
+        ("            self._runner.release_waiting()", "            pass"),
+        keyword="memory",
+    ),
+    of_worker(
+        "worker-repeats-a-claim-that-keeps-ends-from-being-stored",
+        "worker/settler.py",
+        ("conformance/test_jobs_handover.py",),
+        (
+            "            self._alone = True\n            self._put_back(batch)\n            await",
+            "            self._put_back(batch)\n            await",
+        ),
+        keyword="memory",
+    ),
+    of_worker(
         "suspects-run-beside-others",
         "model/outcome.py",
         ("faults/test_jobs_that_kill.py",),

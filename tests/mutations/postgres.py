@@ -201,4 +201,16 @@ POSTGRES = (
         ("postgres/traps/test_traps_tokens.py",),
         block="by_rank",
     ),
+    Mutant(
+        "postgres-ends-that-hand-over-do-not-wait-for-the-disk",
+        f"{STORES}/postgres/claim.py",
+        (('"synchronous": None', '"synchronous": "off"'),),
+        ("postgres/traps/test_traps_commits.py",),
+    ),
+    Mutant(
+        "postgres-ends-that-are-undone-do-not-count",
+        f"{STORES}/postgres/claim.py",
+        (("running = copy(self.running)", "running = self.running"),),
+        ("postgres/rules/test_starts.py",),
+    ),
 )

@@ -88,7 +88,14 @@ REDIS = (
         "gated",
         ("concurrency - redis.call('ZCARD', running)", "concurrency"),
     ),
-    lua("rates-have-no-end", "capacity", "allowance", "gated", ("math.min(most, math.floor(tokens + 1e-9))", "most")),
+    lua(
+        "rates-have-no-end",
+        "capacity",
+        "allowance",
+        "gated",
+        ("math.min(starting, math.floor(tokens + 1e-9))", "starting"),
+    ),
+    lua("rates-are-claimed-ahead", "capacity", "allowance", "gated", ("burst - per_second * ahead_seconds", "burst")),
     lua(
         "keys-let-all-through",
         "capacity",

@@ -22,7 +22,7 @@ async def jobs(postgres_url: str) -> AsyncIterator[JobQueue]:
 
 
 async def test_a_lock_timeout_of_the_role_drops_no_outcome(
-    jobs: JobQueue, postgres_url: str, caplog: pytest.LogCaptureFixture
+    jobs: JobQueue, postgres_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[int] = []
     begun, go_on = asyncio.Event(), asyncio.Event()
@@ -40,6 +40,7 @@ async def test_a_lock_timeout_of_the_role_drops_no_outcome(
         handles = await jobs.enqueue_many("work", [{"n": n} for n in range(3)])
         async with working(jobs):
             await asyncio.wait_for(begun.wait(), PATIENCE)
+            monkeypatch.setattr("queue_core.client.logs.WAIT_SECONDS", 0.0)
             with hand.transaction():
                 hand.execute("SELECT FROM jobs WHERE id = %s FOR UPDATE", (handles[1].id,))
                 go_on.set()

@@ -12,8 +12,8 @@ from random import Random
 from typing import Any
 
 from queue_core.errors import StoreUnavailable
-from queue_core.model.job import Outcome, Settled
-from queue_core.ports.store import HeartbeatReply, HeartbeatRequest
+from queue_core.model.job import Claim, Outcome, Settled
+from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest
 from queue_core.worker.heartbeat import Heartbeat
 
 
@@ -79,6 +79,15 @@ class Link:
             return await self._call(name, part, args, options)
 
         return call
+
+    async def settle_and_claim(
+        self, outcomes: Sequence[Outcome], requests: Sequence[ClaimRequest]
+    ) -> tuple[list[Settled], list[Claim]]:
+        """Call it as `__getattr__` does, for who asks whether there is such a method."""
+        answer: tuple[list[Settled], list[Claim]] = await self._call(
+            "settle_and_claim", self._store.settle_and_claim, (outcomes, requests), {}
+        )
+        return answer
 
     def open_heartbeat(self) -> Any:
         """Return the heartbeat's own way, which is cut with this one."""
@@ -148,14 +157,20 @@ class Link:
     def _write_down(self, name: str, args: Any, answer: Any) -> None:
         ledger = self._ledger
         if name == "claim":
-            for claim in answer:
-                ledger.note(f"{self.link_name} claims {short(claim.id)} as {claim.token}")
+            self._claimed(answer)
         elif name == "settle":
             self._settled(args[0], answer)
+        elif name == "settle_and_claim":
+            self._settled(args[0], answer[0])
+            self._claimed(answer[1])
         elif name == "reclaim":
             for job in answer:
                 ledger.note(f"{self.link_name} takes back {short(job.id)} from {job.token}")
                 ledger.back.add((job.id, job.token))
+
+    def _claimed(self, claims: Sequence[Claim]) -> None:
+        for claim in claims:
+            self._ledger.note(f"{self.link_name} claims {short(claim.id)} as {claim.token}")
 
     def _settled(self, outcomes: Sequence[Outcome], answers: Sequence[Settled]) -> None:
         ledger = self._ledger

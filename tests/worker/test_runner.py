@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
 from queue_core import JobContext, JobQueue
 from queue_core.model.job import NewJob, new_id
 from queue_core.model.states import Status
+from queue_core.ports.store import ClaimRequest
 from queue_core.worker.runner import AHEAD_MOST
 from tests.conformance.working import until_status, working
 from tests.waiting import PATIENCE, eventually
@@ -96,6 +98,27 @@ async def test_what_waits_for_a_slot_is_given_back_at_a_stop(jobs: JobQueue) -> 
         gate.set()
     assert runs == 2
     assert [(await jobs.inspector.get(handle.id)).crashes for handle in handles] == [0] * 5
+
+
+async def test_what_waited_too_long_for_the_token_that_it_took_is_given_back(jobs: JobQueue) -> None:
+    runs = 0
+
+    @jobs.task
+    async def work() -> None:
+        nonlocal runs
+        runs += 1
+
+    async with working(jobs) as worker:
+        worker._fetcher.hush()
+        handle = await jobs.enqueue("work")
+        claims = await jobs.store.claim(ClaimRequest("default", worker.id, None, 1, 60.0))
+        now = time.monotonic()
+        worker._runner.accept(claims, now - 1, 0, start_by=now - 0.5)
+        await until_status(jobs, handle.id, "queued")
+        assert (runs, worker._held) == (0, {})
+        worker._fetcher.resume()
+        await until_status(jobs, handle.id, "completed")
+    assert runs == 1
 
 
 @pytest.mark.parametrize("how", ["timeout", "cancel", "release"])

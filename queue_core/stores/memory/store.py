@@ -25,9 +25,10 @@ from queue_core.model.job import (
     Stray,
 )
 from queue_core.model.report import JobStack
-from queue_core.model.rules import QueueRules, Rules, allowance, band, parse_priority, rules_of
+from queue_core.model.rules import Allowance, QueueRules, Room, Rules, allowance, band, parse_priority, rules_of
 from queue_core.model.settings import RetentionSettings
 from queue_core.model.states import Status
+from queue_core.ports.handover import behind
 from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, LeaseRenewal, Neighbour, StackRequest
 from queue_core.runtime import Clock, SystemClock
 from queue_core.stores.memory.logs import append, ask_stack, give_stack, read_stacks, stack_requests
@@ -152,14 +153,14 @@ def _is_there(state: MemoryState, job: NewJob, now: float) -> bool:
     return job.unique_key is not None and state.unique.holder((job.queue, job.unique_key), state.jobs, now) is not None
 
 
-def admitted(state: MemoryState, queue: QueueRow, rules: QueueRules, wanted: int) -> int:
-    """Return how many jobs of a queue with limited claims may start now, refilling the tokens of its rate."""
+def admitted(state: MemoryState, queue: QueueRow, rules: QueueRules, room: Room) -> Allowance:
+    """Return what may be claimed of a queue with limited claims, refilling the tokens of its rate."""
     now = state.clock.now()
     running = sum(row.queue == queue.name for row in state.running.values())
     tokens = rules.burst() if isinf(queue.tokens) else queue.tokens
-    allowed = allowance(rules, running, tokens, now - queue.refilled_at)
+    allowed = allowance(rules, room, running, tokens, now - queue.refilled_at)
     queue.tokens, queue.refilled_at = allowed.tokens, now
-    return wanted if allowed.most is None else min(wanted, allowed.most)
+    return allowed
 
 
 class MemoryStore:
@@ -224,7 +225,6 @@ class MemoryStore:
         return Inserted(row.id, row.queue, None if row.blocked else row.rank, None, created=True)
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        """Move ready jobs to running, best rank first."""
         with self.state.lock:
             queue = self.state.queues.get(request.queue)
             if queue is None or queue.paused:
@@ -232,12 +232,14 @@ class MemoryStore:
             types = request.types
             wanted = (row for row in self._candidates(request) if types is None or row.given.type in types)
             rules = rules_of(self.state.rules, request.queue)
-            most, start_count = request.limit, request.limit if request.start_count is None else request.start_count
-            if rules.limits_claims:
-                most = start_count = admitted(self.state, queue, rules, min(most, start_count))
-            chosen = of_one_claim(islice(wanted, most))
-            queue.tokens -= len(chosen)
-            return [row.claim(self.state.start(row, request, place < start_count)) for place, row in enumerate(chosen)]
+            room = Room(request.limit, request.limit if request.start_count is None else request.start_count)
+            allowed = admitted(self.state, queue, rules, room) if rules.limits_claims else Allowance(*room, inf, inf)
+            chosen = of_one_claim(islice(wanted, allowed.most))
+            queue.tokens = allowed.left(len(chosen))
+            starts = [place < allowed.starting for place in range(len(chosen))]
+            return [
+                row.claim(self.state.start(row, request, begins)) for row, begins in zip(chosen, starts, strict=True)
+            ]
 
     def _candidates(self, request: ClaimRequest) -> Iterator[JobRow]:
         if request.ids is None:
@@ -250,12 +252,16 @@ class MemoryStore:
         return sorted(ready, key=lambda row: row.rank)
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
-        """End attempts whose token still holds."""
         with self.state.lock:
             return [settle(self.state, outcome)._replace(unblocked=self.state.unblocked()) for outcome in outcomes]
 
+    async def settle_and_claim(
+        self, outcomes: Sequence[Outcome], requests: Sequence[ClaimRequest]
+    ) -> tuple[list[Settled], list[Claim]]:
+        settled = await self.settle(outcomes)
+        return settled, [claim for one in requests for claim in await self.claim(behind(one, settled))]
+
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
-        """Append lines to the logs of jobs; return for each whether its token still holds."""
         with self.state.lock:
             return [append(self.state, line) for line in lines]
 
@@ -289,12 +295,10 @@ class MemoryStore:
             return sorted((row.ready() for row in rows if not row.blocked), key=lambda ready: ready.rank)
 
     async def next_due(self) -> float | None:
-        """Return the seconds until the next scheduled or retrying job is due."""
         with self.state.lock:
             return max(0.0, self.state.due[0][0] - self.state.clock.now()) if self.state.due else None
 
     async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
-        """Take jobs back whose lease expired."""
         with self.state.lock:
             now = self.state.clock.now()
             expired = [
@@ -306,7 +310,6 @@ class MemoryStore:
             ]
 
     async def list_claimable(self, queue: str, limit: int) -> list[Ready]:
-        """Return the first claimable jobs whose type a live worker of this queue has announced."""
         with self.state.lock:
             found = self.state.queues.get(queue)
             if found is None or found.paused:
@@ -316,7 +319,7 @@ class MemoryStore:
             return [row.ready() for row in islice((row for row in rows if announced.has(queue, row.given.type)), limit)]
 
     async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
-        """Return what `head` returns of each of these queues."""
+        """Return what `list_claimable` returns of each of these queues."""
         return [ready for queue in queues for ready in await self.list_claimable(queue, limit)]
 
     async def ready_queues(self) -> list[str]:
@@ -334,7 +337,6 @@ class MemoryStore:
             return [row.ready() for row in self._ready_among(queue, ids) if announced.has(queue, row.given.type)]
 
     async def list_ready(self, queue: str, rank: int, limit: int, whole: bool = True) -> list[Ready]:
-        """Return ready jobs with a higher rank."""
         with self.state.lock:
             found = self.state.queues.get(queue)
             if found is None:

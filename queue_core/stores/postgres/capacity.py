@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from queue_core.errors import QueueFull
 from queue_core.model.job import NewJob
-from queue_core.model.rules import QueueRules, Rules, allowance, band, rules_of
+from queue_core.model.rules import QueueRules, Room, Rules, allowance, band, rules_of
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
 from queue_core.stores.postgres.session.runner import Plan
 
@@ -54,18 +54,17 @@ class Running:
 
 
 def claim_limited(query: str, params: Mapping[str, Any], rules: QueueRules, running: Running) -> Plan[Rows]:
-    """Claim with this query what the rules let start now; all of it begins at once."""
+    """Claim with this query what the rules allow; see `allowance`."""
     queue = {"queue_id": params["queue_id"]}
     yield "capacity/rate_lock", queue | {"burst": rules.burst()}
     count, tokens, passed, now = yield from running.count(queue, rules)
-    allowed = allowance(rules, count, tokens, passed)
-    wanted = min(params["limit"], params["starting"])
-    most = wanted if allowed.most is None else min(wanted, allowed.most)
+    allowed = allowance(rules, Room(params["limit"], params["starting"]), count, tokens, passed)
+    most = allowed.most
     if most <= 0:
         return []
-    rows = yield query, {**params, "limit": most, "starting": most, "inline": INLINE // most}
+    rows = yield query, {**params, "limit": most, "starting": allowed.starting, "inline": INLINE // most}
     if rules.rate is not None and rows:
-        yield "capacity/rate_spend", queue | {"tokens": allowed.tokens - len(rows), "at": now}
+        yield "capacity/rate_spend", queue | {"tokens": allowed.left(len(rows)), "at": now}
     return rows
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from typing import Any, NamedTuple
 
 from queue_core.errors import StoreUnavailable
 from queue_core.model.job import Claim, Ready
-from queue_core.model.rules import Rules, rules_of
+from queue_core.model.rules import QueueRules, Rules, rules_of
 from queue_core.ports.store import ClaimRequest
-from queue_core.stores.postgres.capacity import Running, claim_limited
+from queue_core.stores.postgres.capacity import INLINE, Running, claim_limited
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
 from queue_core.stores.postgres.insert import QUEUES
 from queue_core.stores.postgres.scans import (
@@ -26,7 +27,7 @@ from queue_core.stores.postgres.scans import (
     rank_parameters,
     read,
 )
-from queue_core.stores.postgres.session.runner import SerialRunner
+from queue_core.stores.postgres.session.runner import Plan, SerialRunner
 from queue_core.stores.sql.records import known_ids
 
 USUAL, USUAL_EACH = 0.005, 0.00003
@@ -135,6 +136,72 @@ PAYLOAD, PRIORITY, RANK = 3, 4, 5
 """Columns of a claim's rows."""
 
 
+class ClaimBehind(NamedTuple):
+    """A claim in the transaction that ends others: of the jobs that these unblock, or of the best ranks."""
+
+    request: ClaimRequest
+    params: dict[str, Any]
+    rules: QueueRules
+    # what ran as of the last claim, where the rules limit claims
+    running: Running | None
+    # of the best ranks
+    scan: RankScan | None
+
+    def plan(self, unblocked: Iterable[Ready]) -> Plan[tuple[Rows, Running | None]]:
+        """Claim, and return the rows and what runs. It is kept after the commit: the ends before it are undone, too."""
+        query, params = "claim/by_rank", self.params
+        if self.request.ids is not None:
+            ids = [one.id for one in unblocked if one.queue == self.request.queue]
+            if not ids:
+                return [], None
+            query, params = "claim/by_ids", {**params, "ids": plain_array(ids)}
+        if self.running is None:
+            return (yield query, params), None
+        running = copy(self.running)
+        return (yield from claim_limited(query, params, self.rules, running)), running
+
+
+def _parameters(queue_id: int, request: ClaimRequest) -> dict[str, Any]:
+    return {
+        "queue_id": queue_id,
+        "queue": request.queue,
+        "types": None if request.types is None else text_array(request.types),
+        "limit": request.limit,
+        "worker": request.worker,
+        "lease": request.lease,
+        "claim": request.number,
+        "release": request.release,
+        "starting": request.limit if request.start_count is None else request.start_count,
+        # any payload comes with its job, which is not counted
+        "inline": None,
+        # does not wait for the disk
+        "synchronous": "off",
+    }
+
+
+def _claims(queue: str, rows: Rows) -> list[Claim]:
+    return [
+        Claim(
+            job_id,
+            token,
+            queue,
+            type_,
+            payload,
+            priority,
+            rank,
+            tried,
+            limit,
+            crashes,
+            at,
+            tuple(tags or ()),
+            key,
+            lost,
+            head,
+        )
+        for job_id, token, type_, payload, priority, rank, tried, limit, crashes, at, tags, key, lost, head in rows
+    ]
+
+
 class PostgresClaims:
     """See queue_core.ports.store.JobStore for what each method does."""
 
@@ -150,46 +217,39 @@ class PostgresClaims:
 
     async def claim(self, queue_id: int, request: ClaimRequest) -> list[Claim]:
         """Move ready jobs of the queue with this id to running, unless it is paused; see `JobStore.claim`."""
-        params: dict[str, Any] = {
-            "queue_id": queue_id,
-            "queue": request.queue,
-            "types": None if request.types is None else text_array(request.types),
-            "limit": request.limit,
-            "worker": request.worker,
-            "lease": request.lease,
-            "claim": request.number,
-            "release": request.release,
-            "starting": request.limit if request.start_count is None else request.start_count,
-            # any payload comes with its job, which is not counted
-            "inline": None,
-        }
+        params = _parameters(queue_id, request)
         if request.ids is None:
             rows = await self._claim_by_rank(request, params)
         else:
             rows = await self._claim(
                 "claim/by_ids", request.queue, {**params, "ids": plain_array(known_ids(request.ids))}
             )
-        queue = request.queue
-        return [
-            Claim(
-                job_id,
-                token,
-                queue,
-                type_,
-                payload,
-                priority,
-                rank,
-                tried,
-                limit,
-                crashes,
-                at,
-                tuple(tags or ()),
-                key,
-                lost,
-                head,
-            )
-            for job_id, token, type_, payload, priority, rank, tried, limit, crashes, at, tags, key, lost, head in rows
-        ]
+        return _claims(request.queue, rows)
+
+    async def behind(self, queue_id: int, request: ClaimRequest) -> ClaimBehind:
+        """Return a claim that is a part of the transaction in which others end, and as durable as that."""
+        queue, rules = request.queue, rules_of(self._rules, request.queue)
+        params = {**_parameters(queue_id, request), "synchronous": None, "inline": INLINE // request.limit}
+        scan = None
+        if request.ids is None:
+            parts: Sequence[Part] = [EVERYWHERE]
+            if not rules.aging:
+                passed = self.passed.of(queue, request.types)
+                await self._settle_doubts(passed, params)
+                scan = passed.next_scan(time.monotonic())
+                parts = scan.parts
+            params |= rank_parameters(parts)
+        running = self._running.setdefault(queue, Running()) if rules.limits_claims else None
+        return ClaimBehind(request, params, rules, running, scan)
+
+    async def claimed_behind(self, claim: ClaimBehind, rows: Rows, running: Running | None) -> list[Claim]:
+        """Return what such a claim gave, after its commit; `running` is what runs as of then."""
+        request = claim.request
+        if running is not None:
+            self._running[request.queue] = running
+        if claim.scan is not None:
+            self._learn(request, claim.scan, rows)
+        return _claims(request.queue, await self._with_payloads(rows))
 
     async def _claim(self, query: str, queue: str, params: Mapping[str, Any]) -> Rows:
         rules = rules_of(self._rules, queue)
@@ -211,12 +271,16 @@ class PostgresClaims:
         except StoreUnavailable:
             passed.cut_off()
             raise
+        self._learn(request, scan, rows)
+        return rows
+
+    def _learn(self, request: ClaimRequest, scan: RankScan, rows: Rows) -> None:
+        """Record which ranks a claim by rank has passed."""
         ranks = [row[RANK] for row in rows]
         if rows and rows[-1][PRIORITY] != 127 - (ranks[-1] >> BAND_BITS):
             self.passed.forget(request.queue)  # it has aging, unknown to this process
         else:
-            passed.claimed(scan, ranks, time.monotonic())
-        return rows
+            self.passed.of(request.queue, request.types).claimed(scan, ranks, time.monotonic())
 
     def heard(self, message: str) -> None:
         """Read ranks of a queue again to which others have returned jobs, as notified."""

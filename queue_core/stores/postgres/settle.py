@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from queue_core.model.job import MOST_LOSSES, Failure, Outcome, Ready, Reclaimed, Settled, summary
 from queue_core.model.outcome import EXCEPTION, LOST_ONCE, lost_too_often
 from queue_core.model.report import HISTOGRAM_BOUNDS
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.signature import sign
-from queue_core.stores.postgres.capacity import limited
+from queue_core.stores.postgres.capacity import Running, limited
+from queue_core.stores.postgres.claim import ClaimBehind
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
 from queue_core.stores.postgres.ordering import (
     NO_ARRIVALS,
@@ -49,6 +50,16 @@ STATEMENT = {
 }
 
 Key = tuple[str, int]
+
+
+class Claimed(NamedTuple):
+    """What was claimed behind ends."""
+
+    claim: ClaimBehind
+    rows: Rows
+    running: Running | None
+
+
 NO_RULES: Rules = MappingProxyType({})
 
 
@@ -57,32 +68,47 @@ async def settle(runner: SerialRunner, keyed: SerialRunner, outcomes: Sequence[O
 
     `keyed`: the runner of what locks ordering keys.
     """
+    return (await settle_and_claim(runner, keyed, outcomes, rules, ()))[0]
+
+
+async def settle_and_claim(
+    runner: SerialRunner, keyed: SerialRunner, outcomes: Sequence[Outcome], rules: Rules, behind: Sequence[ClaimBehind]
+) -> tuple[list[Settled], list[Claimed]]:
+    """Do the same, and in the transaction that ends jobs of a queue also claim there; return what was claimed."""
     # Groups: of several outcomes of an attempt the first counts, for it has ended by then.
     first: dict[Key, Outcome] = {}
     plain: list[Outcome] = []
     with_rules: list[Outcome] = []
+    claiming = {one.request.queue for one in behind}
     for outcome in outcomes:
         key = (outcome.id, outcome.token)
         if key not in first:
             first[key] = outcome
-            several = outcome.ordering_key is not None or (outcome.to_back and rules_of(rules, outcome.queue).aging > 0)
+            several = (
+                outcome.ordering_key is not None
+                or outcome.queue in claiming
+                or (outcome.to_back and rules_of(rules, outcome.queue).aging > 0)
+            )
             (with_rules if several else plain).append(outcome)
     # Parameters and rows: a statement for each group, a plan for those that take several.
     done: dict[Key, Settled] = {}
+    claimed: list[Claimed] = []
     for statement, group in by_statement(plain).items():
         done |= accepted(await runner.run(statement, group_parameters(statement, group, rules)))
     if with_rules:
-        done |= await _settle_with_rules(keyed, with_rules, rules)
+        ended, claimed = await _settle_with_rules(keyed, with_rules, rules, behind)
+        done |= ended
     if len(done) < len(first):
         refused = [outcome for key, outcome in first.items() if key not in done]
         done |= await _settle_refused(runner, keyed, refused, rules)
     # Answers, in the order of the outcomes.
-    return [
+    settled = [
         done[key]
         if (key := (outcome.id, outcome.token)) in done and first[key].kind == outcome.kind
         else Settled(outcome.id, False)
         for outcome in outcomes
     ]
+    return settled, claimed
 
 
 def by_statement(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
@@ -160,24 +186,33 @@ def accepted(rows: Rows) -> dict[Key, Settled]:
     return {(row[0], row[1]): Settled(row[0], True, *row[2:]) for row in rows}
 
 
-async def _settle_with_rules(keyed: SerialRunner, outcomes: Sequence[Outcome], rules: Rules) -> dict[Key, Settled]:
+async def _settle_with_rules(
+    keyed: SerialRunner, outcomes: Sequence[Outcome], rules: Rules, behind: Sequence[ClaimBehind] = ()
+) -> tuple[dict[Key, Settled], list[Claimed]]:
     """End attempts in one transaction, with the ordering keys that this releases and the ranks by age that it gives."""
     weight = sum(len(outcome.result or "") for outcome in outcomes)
     try:
-        return await keyed.run_plan(lambda: settle_soon(outcomes, rules), patient=False, weight=weight)
+        return await keyed.run_plan(lambda: settle_soon(outcomes, rules, behind), patient=False, weight=weight)
     except LockHeld:
-        return await keyed.run_plan(lambda: settle_late(outcomes, rules), weight=weight)
+        return await keyed.run_plan(lambda: settle_late(outcomes, rules), weight=weight), []
 
 
-def settle_soon(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Settled]]:
-    """End attempts whose token still holds, and release the next jobs of their ordering keys.
+def settle_soon(
+    outcomes: Sequence[Outcome], rules: Rules, behind: Sequence[ClaimBehind] = ()
+) -> Plan[tuple[dict[Key, Settled], list[Claimed]]]:
+    """End attempts whose token still holds, release the next jobs of their ordering keys, and claim behind that.
 
     A key that an outcome does not name correctly is not released: such an outcome is not in the answer. Raises
     `LockHeld` when another transaction has a key locked for long; then `settle_late` is to be used.
     """
     locks = yield from lock_keys_soon(_ordering_keys(outcomes))
     done = yield from _settle(outcomes, rules, locks)
-    return _with_unblocked(outcomes, done, (yield from unblock_next(locks, rules, whole=False)))
+    unblocked = yield from unblock_next(locks, rules, whole=False)
+    claimed: list[Claimed] = []
+    for one in behind:
+        rows, running = yield from one.plan([each.ready for each in unblocked])
+        claimed.append(Claimed(one, rows, running))
+    return _with_unblocked(outcomes, done, unblocked), claimed
 
 
 def settle_late(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Settled]]:
@@ -241,7 +276,7 @@ async def _settle_refused(
     done: dict[Key, Settled] = {}
     named = with_keys(refused, await runner.run(*keys_of_unfinished([one.id for one in refused])))
     if named:
-        done |= await _settle_with_rules(keyed, named, rules)
+        done |= (await _settle_with_rules(keyed, named, rules))[0]
     ends = [one for one in refused if one.kind in ("retrying", "released") and (one.id, one.token) not in done]
     if ends:
         rows = await runner.run("settle/cancel_instead", group_parameters("settle/cancel_instead", ends))

@@ -36,7 +36,7 @@ from queue_core.stores.postgres.session.heartbeat import PostgresHeartbeat
 from queue_core.stores.postgres.session.listening import Notifications, PostgresSignals
 from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.session.transaction import Transactions
-from queue_core.stores.postgres.settle import complete, reclaim, settle
+from queue_core.stores.postgres.settle import complete, reclaim, settle, settle_and_claim
 from queue_core.stores.postgres.statistics.releases import register_release
 from queue_core.stores.postgres.upkeep import EVER, DueTimes, PostgresUpkeep, ScanTimes
 
@@ -145,6 +145,22 @@ class PostgresStore:
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         settled = await settle(self._settles, self._keyed, outcomes, self._rules)
+        self._note_settled(outcomes, settled)
+        return settled
+
+    async def settle_and_claim(
+        self, outcomes: Sequence[Outcome], requests: Sequence[ClaimRequest]
+    ) -> tuple[list[Settled], list[Claim]]:
+        behind = [
+            await self._claimer.behind(queue_id, request)
+            for request in requests
+            if (queue_id := await self._queue_ids.find(request.queue, self._claims)) is not None
+        ]
+        settled, claimed = await settle_and_claim(self._settles, self._keyed, outcomes, self._rules, behind)
+        self._note_settled(outcomes, settled)
+        return settled, [claim for one in claimed for claim in await self._claimer.claimed_behind(*one)]
+
+    def _note_settled(self, outcomes: Sequence[Outcome], settled: Sequence[Settled]) -> None:
         ready = [ready for one in settled for ready in one.unblocked]
         for outcome, one in zip(outcomes, settled, strict=True):
             if one.rank is not None:
@@ -154,7 +170,6 @@ class PostgresStore:
         later = (one for one in outcomes if one.kind == "retrying" or one.delay or one.run_at)
         if any(_soon(one.delay, one.run_at) for one in later):
             self._signals.soon()
-        return settled
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
         return self._transactions.begin()
@@ -237,7 +252,7 @@ class PostgresStore:
         return await self._claimer.heads.list_claimable_in([queue], limit)
 
     async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
-        """Return the jobs of `head` for each of these queues, in one statement."""
+        """Return what `list_claimable` returns of each of these queues, in one statement."""
         return await self._claimer.heads.list_claimable_in(queues, limit)
 
     async def ready_queues(self) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from queue_core.errors import QueueFull
 from queue_core.model.job import NewJob, Ready
-from queue_core.model.rules import BANDS, QueueRules, Rules, rules_of
+from queue_core.model.rules import AHEAD_SECONDS, BANDS, QueueRules, Rules, rules_of
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.session import RedisLink
 
@@ -39,10 +39,10 @@ def keys_text(job: NewJob) -> str:
     return json.dumps(list(keys), ensure_ascii=False)
 
 
-def limit_arguments(rules: QueueRules) -> tuple[int | str, int | str, int | str]:
+def limit_arguments(rules: QueueRules) -> tuple[int | str, str, str, float]:
     """Return a queue's rules as arguments of `claim`."""
-    concurrency = "" if rules.concurrency is None else rules.concurrency
-    return (concurrency, "", "") if rules.rate is None else (concurrency, repr(rules.rate), repr(rules.burst()))
+    rate = ("", "") if rules.rate is None else (repr(rules.rate), repr(rules.burst()))
+    return ("" if rules.concurrency is None else rules.concurrency, *rate, AHEAD_SECONDS)
 
 
 def dead_holds(rules: QueueRules) -> str:

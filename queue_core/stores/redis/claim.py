@@ -40,16 +40,16 @@ class RedisClaims:
     def __init__(self, link: RedisLink, rules: Rules, hints: DueHints) -> None:
         self._link = link
         self._rules = rules
-        self._hints = hints
+        self.hints = hints
         # the last claim whose answer did not come: what it asked for, and its name
         self._unanswered: dict[tuple[str, str, int, tuple[str, ...]], str] = {}
         # the rank up to which a queue was scanned without finding enough of some types
         self._scanned_to: dict[tuple[str, frozenset[str]], int] = {}
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        """Move ready jobs to running, best rank first; where claims are limited, all of them start at once."""
-        limited = rules_of(self._rules, request.queue).limits_claims
-        if limited and request.start_count is not None:
+        """Move ready jobs to running, best rank first; with a concurrency, all of them start at once."""
+        rules = rules_of(self._rules, request.queue)
+        if rules.concurrency is not None and request.start_count is not None:
             request = request._replace(limit=min(request.limit, request.start_count), start_count=None)
         if request.limit <= 0 or request.types == ():
             return []
@@ -63,7 +63,7 @@ class RedisClaims:
             left = request._replace(limit=request.limit - len(claims), start_count=start_count)
             more = await self._claim(left, [job.id for job in ready])
             claims += more
-            if not ready or len(claims) >= request.limit or (limited and not more) or _is_full(claims):
+            if not ready or len(claims) >= request.limit or (rules.limits_claims and not more) or _is_full(claims):
                 break
         return claims
 
@@ -86,24 +86,27 @@ class RedisClaims:
         return claims
 
     async def _claim_part(self, request: ClaimRequest, ids: Sequence[str]) -> list[Claim]:
-        keys = self._link.of(request.queue, _SETS) + self._link.keys.jobs(request.queue, ids)
         asked = (request.queue, request.worker, request.number, tuple(ids))
         # By its number the worker finds what a claim whose answer got lost has given to it.
-        name = self._unanswered.pop(asked, None) or f"{request.number}.{secrets.token_hex(4)}"
-        lease = round(request.lease * 1e6)
-        types = ["*"] if request.types is None else [len(request.types), *request.types]
-        limits = limit_arguments(rules_of(self._rules, request.queue))
-        begin = [request.worker, lease, request.limit, name, request.start_count]
-        args = [*begin, *limits, request.release, *types, *ids]
+        name = self._unanswered.pop(asked, None) or name_of(request)
         # Before the claim, so that a crash in between loses no hint.
-        await self._hints.leased(request.queue, request.lease)
+        await self.hints.leased(request.queue, request.lease)
         try:
-            found = await self._link.run("claim", keys, args)
+            found = await self._link.run(*self.call(request, ids, name))
         except StoreUnavailable:
             # It may have run: asked for the same jobs again, it is to give those that it gave then.
             self._unanswered = {asked: name}
             raise
-        return [_claim(request.queue, ids[place - 1], row) for place, *row in found]
+        return claims_of(request.queue, ids, found)
+
+    def call(self, request: ClaimRequest, ids: Sequence[str], name: str) -> Call:
+        """Return the script that claims these candidates of one call, under this name."""
+        keys = self._link.of(request.queue, _SETS) + self._link.keys.jobs(request.queue, ids)
+        lease = round(request.lease * 1e6)
+        types = ["*"] if request.types is None else [len(request.types), *request.types]
+        limits = limit_arguments(rules_of(self._rules, request.queue))
+        begin = [request.worker, lease, request.limit, name, request.start_count]
+        return Call("claim", keys, [*begin, *limits, request.release, *types, *ids])
 
     async def _ranks(self, queue: str, ids: Sequence[str]) -> dict[str, int]:
         """Return the ranks of those jobs that are ready."""
@@ -196,6 +199,16 @@ class RedisClaims:
         alive = (one.request for one in entries_of(entries).values() if not one.is_lost(now))
         live = Announced((request.queues, request.types) for request in alive).of(queue)
         return frozenset(waiting if live is None else live.intersection(waiting))
+
+
+def name_of(request: ClaimRequest) -> str:
+    """Return a new name for a claim, which begins with its number."""
+    return f"{request.number}.{secrets.token_hex(4)}"
+
+
+def claims_of(queue: str, ids: Sequence[str], found: Any) -> list[Claim]:
+    """Return what a claim of these candidates gave, by the answer of the script."""
+    return [_claim(queue, ids[place - 1], row) for place, *row in found]
 
 
 def _is_full(claims: Sequence[Claim]) -> bool:

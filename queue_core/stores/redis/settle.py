@@ -19,6 +19,9 @@ from queue_core.stores.redis.session import CHUNK, TOGETHER, RedisLink, chunks, 
 
 BOUNDS_US = [round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS]
 
+SMALL = 1 << 16
+"""Characters of outcomes that are sent with the claim behind them on the connection that all share."""
+
 _VERBS = {
     "completed": "finish",
     "cancelled": "finish",
@@ -44,22 +47,42 @@ _SETS = {
 
 async def settle(link: RedisLink, rules: Rules, outcomes: Sequence[Outcome]) -> list[Settled]:
     """End attempts whose token still holds; answer in the same order."""
+    return (await settle_and_run(link, rules, outcomes, ()))[0]
+
+
+async def settle_and_run(
+    link: RedisLink, rules: Rules, outcomes: Sequence[Outcome], behind: Sequence[Call]
+) -> tuple[list[Settled], list[Any]]:
+    """End attempts, and run other scripts behind that in the same round trip; return the answers to both."""
     # Groups: a script for each queue and verb, in parts that one call takes.
     groups: dict[tuple[str, str], list[tuple[int, Outcome]]] = {}
     for place, outcome in enumerate(outcomes):
         groups.setdefault((_VERBS[outcome.kind], outcome.queue), []).append((place, outcome))
     parts = [(verb, queue, part) for (verb, queue), group in groups.items() for part in portions(group, _weight)]
     settled = [Settled(outcome.id, False) for outcome in outcomes]
-    for some in chunks(parts, TOGETHER):
+    answers: list[Any] = []
+    for start in range(0, len(parts), TOGETHER):
         # Parameters and the scripts' answers, then ours.
+        some = parts[start : start + TOGETHER]
         calls = [
             _call(link, verb, queue, rules_of(rules, queue), [outcome for _, outcome in part])
             for verb, queue, part in some
         ]
-        for (verb, _, part), answers in zip(some, await link.run_many(calls), strict=True):
-            for (place, outcome), answer in zip(part, answers, strict=True):
+        if start + TOGETHER >= len(parts):
+            calls += behind
+        # A lone end with the next claim is what others wait for; what is large would hold up the inserts of all.
+        soon = bool(behind) and sum(map(_weight, enumerate(outcomes))) <= SMALL
+        answers = await (link.run_soon(calls) if soon else link.run_many(calls))
+        for (verb, _, part), ends in zip(some, answers, strict=False):
+            for (place, outcome), answer in zip(part, ends, strict=True):
                 settled[place] = _settled(outcome, verb, answer)
-    return settled
+        answers = answers[len(some) :]
+    return settled, answers
+
+
+def read_ahead(link: RedisLink, queue: str, best: int, each: int, keys: Sequence[str]) -> Call:
+    """Return the script that reads so many jobs of best rank, and so many that wait for each of these ordering keys."""
+    return Call("ahead", link.of(queue, ("pending", "order_wait")), [best, each, *keys])
 
 
 def _weight(placed: tuple[int, Outcome]) -> int:

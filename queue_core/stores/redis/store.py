@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,10 +26,18 @@ from queue_core.ports.replicas import Announce
 from queue_core.ports.store import ClaimRequest, DueWork
 from queue_core.runtime import Batcher
 from queue_core.stores.redis import logs
-from queue_core.stores.redis.claim import RedisClaims, RedisHeartbeat
+from queue_core.stores.redis.claim import RedisClaims, RedisHeartbeat, claims_of, name_of
 from queue_core.stores.redis.insert import RedisInserts
-from queue_core.stores.redis.session import RedisLink, portions
-from queue_core.stores.redis.settle import end_leases, next_due, promote, reclaim, settle
+from queue_core.stores.redis.session import CHUNK, RedisLink, portions
+from queue_core.stores.redis.settle import (
+    end_leases,
+    next_due,
+    promote,
+    read_ahead,
+    reclaim,
+    settle,
+    settle_and_run,
+)
 from queue_core.stores.redis.statistics.releases import register_release
 from queue_core.stores.redis.upkeep import Leadership, RedisUpkeep
 
@@ -40,6 +49,86 @@ _Write = Callable[[Sequence[NewJob]], Awaitable[list[Inserted]]]
 _FINAL = ("status", "result", "error", "completed_at")
 _FINAL_WEIGHED = ("status", "?result", "error", "completed_at")
 """Of a large result its length: 1,000 of 1 MB in one answer never came within a time limit."""
+
+
+SPARE = 10
+"""Candidates of best rank beside those that are wanted, since others claim at the same moment."""
+FRESH = 0.1
+"""Seconds for which the best ranks that a trip has seen are asked for in the next one."""
+IN_LINE, IN_LINE_ALL, LINES = 20, 100, 1000
+"""Jobs read of an ordering key and, of many keys, of all together; and keys that are remembered."""
+
+
+class Handovers:
+    """Settles and claims in one trip. A script takes the keys of its candidates, so each trip reads those of the next.
+
+    Of an ordering key these are the jobs next in line: which of them the ends unblock, the claim sees, for it passes
+    over what is not ready.
+    """
+
+    def __init__(self, link: RedisLink, rules: Rules, claimer: RedisClaims) -> None:
+        self._link = link
+        self._rules = rules
+        self._claimer = claimer
+        # by queue, and when they were read, in seconds of time.monotonic
+        self._best: dict[str, tuple[float, list[str]]] = {}
+        # by queue and ordering key
+        self._lines: dict[tuple[str, str], list[str]] = {}
+
+    async def settle_and_claim(
+        self, outcomes: Sequence[Outcome], requests: Sequence[ClaimRequest]
+    ) -> tuple[list[Settled], list[Claim]]:
+        now = time.monotonic()
+        claiming: list[tuple[ClaimRequest, list[str]]] = []
+        reading: list[tuple[ClaimRequest, list[str]]] = []
+        for request in requests:
+            await self._claimer.hints.leased(request.queue, request.lease)
+            keys = [] if request.ids is None else _ordering_keys(outcomes, request.queue)
+            ids = self._candidates(request, keys, now)
+            if ids:
+                claiming.append((request, ids))
+            reading.append((request, [key for key in dict.fromkeys(keys) if not self._lines.get((request.queue, key))]))
+        reading = [(request, keys) for request, keys in reading if keys or request.ids is None]
+        calls = [self._claimer.call(request, ids, name_of(request)) for request, ids in claiming]
+        calls += [read_ahead(self._link, request.queue, *_depths(request, keys), keys) for request, keys in reading]
+        settled, answers = await settle_and_run(self._link, self._rules, outcomes, calls)
+        claims = [
+            claim
+            for (request, ids), found in zip(claiming, answers, strict=False)
+            for claim in claims_of(request.queue, ids, found)
+        ]
+        claimed = {claim.id for claim in claims}
+        for request, ids in claiming:
+            if request.ids is not None and not claimed.issuperset(ids):
+                # They were not next in line, or are of types that others run.
+                for key in _ordering_keys(outcomes, request.queue):
+                    self._lines.pop((request.queue, key), None)
+        for (request, keys), (best, *lines) in zip(reading, answers[len(claiming) :], strict=True):
+            if request.ids is None:
+                self._best[request.queue] = time.monotonic(), best
+            for key, line in zip(keys, lines, strict=True):
+                self._lines[request.queue, key] = line
+        while len(self._lines) > LINES:
+            del self._lines[next(iter(self._lines))]
+        return settled, claims
+
+    def _candidates(self, request: ClaimRequest, keys: Sequence[str], now: float) -> list[str]:
+        """Return the ids to claim, as far as they are known."""
+        if request.ids is None:
+            at, best = self._best.pop(request.queue, (now, []))
+            return best if now - at < FRESH else []
+        lines = [self._lines.get((request.queue, key)) for key in keys]
+        return [line.pop(0) for line in lines if line][: min(request.limit, CHUNK)]
+
+
+def _depths(request: ClaimRequest, keys: Sequence[str]) -> tuple[int, int]:
+    """Return how many jobs of best rank, and how many of each key, the next trip may want."""
+    best = request.limit + SPARE if request.ids is None else 0
+    return best, max(1, min(IN_LINE, IN_LINE_ALL // max(1, len(keys))))
+
+
+def _ordering_keys(outcomes: Sequence[Outcome], queue: str) -> list[str]:
+    return [one.ordering_key for one in outcomes if one.queue == queue and one.ordering_key is not None]
 
 
 class RedisStore:
@@ -58,6 +147,7 @@ class RedisStore:
         self._hints, self._signals = self._leading.hints, self._leading.signals
         self._inserter = RedisInserts(self._link, rules)
         self._claimer = RedisClaims(self._link, rules, self._hints)
+        self._handovers = Handovers(self._link, rules, self._claimer)
         self._upkeep = RedisUpkeep(self._link, retention, rules)
         # None: no other server can take this one's place. What is removed sooner is not written again.
         self._recent = self._link.recent_jobs(self._restore, retention.completed, retention.dead)
@@ -170,6 +260,13 @@ class RedisStore:
         settled = await settle(self._link, self._rules, outcomes)
         await self._note_due(outcomes, settled)
         return settled
+
+    async def settle_and_claim(
+        self, outcomes: Sequence[Outcome], requests: Sequence[ClaimRequest]
+    ) -> tuple[list[Settled], list[Claim]]:
+        settled, claims = await self._handovers.settle_and_claim(outcomes, requests)
+        await self._note_due(outcomes, settled)
+        return settled, claims
 
     async def _note_due(self, outcomes: Sequence[Outcome], settled: Sequence[Settled]) -> None:
         later = ((one.queue, end.due) for one, end in zip(outcomes, settled, strict=True) if end.due is not None)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from queue_core.errors import QueueFull
-from queue_core.model.rules import BANDS, Priority, QueueRules, allowance
+from queue_core.model.rules import BANDS, Allowance, Priority, QueueRules, Room, allowance
 from queue_core.model.rules import band as band_of
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.sqlite.session import Transaction
@@ -95,10 +95,11 @@ class Admitted(NamedTuple):
 
     request: ClaimRequest
     queue: OpenQueue
+    allowed: Allowance
 
 
 def admit(transaction: Transaction, queue: OpenQueue, rules: QueueRules, request: ClaimRequest) -> Admitted:
-    """Lower what a worker wants to what may start, all of it at once; fill up the rate's tokens."""
+    """Lower what a worker wants to what may be claimed; fill up the rate's tokens."""
     running = 0
     if rules.concurrency is not None:
         if not queue.keeps_counts:
@@ -106,15 +107,12 @@ def admit(transaction: Transaction, queue: OpenQueue, rules: QueueRules, request
         queue = queue._replace(keeps_counts=1)
         ((running,),) = transaction.rows("capacity/running", (queue.number,))
     tokens = rules.burst() if queue.tokens is None else queue.tokens
-    allowed = allowance(rules, running, tokens, transaction.now - queue.refilled_at)
-    most = request.limit if request.start_count is None else min(request.limit, request.start_count)
-    if allowed.most is not None:
-        most = min(most, allowed.most)
+    room = Room(request.limit, request.limit if request.start_count is None else request.start_count)
+    allowed = allowance(rules, room, running, tokens, transaction.now - queue.refilled_at)
     filled = queue._replace(tokens=allowed.tokens, refilled_at=transaction.now)
-    return Admitted(request._replace(limit=most, start_count=None), filled)
+    return Admitted(request._replace(limit=allowed.most, start_count=allowed.starting), filled, allowed)
 
 
-def spend(transaction: Transaction, queue: OpenQueue, started: int) -> None:
-    """Take a token of the rate for each job that starts."""
-    assert queue.tokens is not None
-    transaction.run("capacity/spend", (queue.tokens - started, queue.refilled_at, queue.number))
+def spend(transaction: Transaction, queue: OpenQueue, allowed: Allowance, claimed: int) -> None:
+    """Take a token of the rate for each job that was claimed."""
+    transaction.run("capacity/spend", (allowed.left(claimed), queue.refilled_at, queue.number))

@@ -103,8 +103,9 @@ def claim(transaction: Transaction, request: ClaimRequest, rules: Rules) -> list
     if not found:
         return []
     queue, own_rules = OpenQueue._make(found[0]), rules_of(rules, request.queue)
+    allowed = None
     if own_rules.limits_claims:
-        request, queue = admit(transaction, queue, own_rules, request)
+        request, queue, allowed = admit(transaction, queue, own_rules, request)
     rows = _candidates(transaction, request, queue.number)
     if not rows:
         return []
@@ -125,8 +126,8 @@ def claim(transaction: Transaction, request: ClaimRequest, rules: Rules) -> list
     )
     if queue.keeps_counts:
         _count(transaction, queue.number, rows)
-    if own_rules.rate is not None:
-        spend(transaction, queue, len(rows))
+    if allowed is not None and own_rules.rate is not None:
+        spend(transaction, queue, allowed, len(rows))
     return [_claim(row, token + turn, request.queue) for turn, row in enumerate(rows, 1)]
 
 

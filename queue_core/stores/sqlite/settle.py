@@ -6,12 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from queue_core.model.job import Failure, JobResult, Outcome, Ready, Reclaimed, Settled, summary
+from queue_core.model.job import Claim, Failure, JobResult, Outcome, Ready, Reclaimed, Settled, summary
 from queue_core.model.outcome import failure_of_loss
 from queue_core.model.rules import Rules, rules_of
+from queue_core.ports.handover import behind
+from queue_core.ports.store import ClaimRequest
 from queue_core.stores.sql.records import result_of
 from queue_core.stores.sqlite.capacity import Counts
-from queue_core.stores.sqlite.claim import keep_time
+from queue_core.stores.sqlite.claim import TokensUsedUp, claim, keep_time, reserve_tokens
 from queue_core.stores.sqlite.dialect import texts
 from queue_core.stores.sqlite.ordering import Arrivals, SqliteOrderingLocks, next_numbers, notify_arrived, rank_of
 from queue_core.stores.sqlite.session import Transaction
@@ -101,6 +103,27 @@ def settle(transaction: Transaction, outcomes: Sequence[Outcome], rules: Rules) 
     settled = [batch.end(outcome) for outcome in outcomes]
     batch.write()
     return settled
+
+
+def settle_and_claim(
+    transaction: Transaction,
+    outcomes: Sequence[Outcome],
+    requests: Sequence[ClaimRequest],
+    rules: Rules,
+    reserved: bool,
+) -> tuple[list[Settled], list[Claim]]:
+    """End attempts, and then claim; `reserved`: this process may go on with the tokens that are reserved."""
+    settled = settle(transaction, outcomes, rules)
+    if not reserved:
+        reserve_tokens(transaction)
+    claims: list[Claim] = []
+    for request in requests:
+        try:
+            claims += claim(transaction, behind(request, settled), rules)
+        except TokensUsedUp:
+            reserve_tokens(transaction)  # on the disk, as this commit is
+            claims += claim(transaction, behind(request, settled), rules)
+    return settled, claims
 
 
 class SqliteSettlement:

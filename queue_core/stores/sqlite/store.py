@@ -123,6 +123,16 @@ class SqliteStore:
             return []
         return await self._file.write(lambda transaction: settle.settle(transaction, outcomes, self._rules))
 
+    async def settle_and_claim(
+        self, outcomes: Sequence[Outcome], requests: Sequence[ClaimRequest]
+    ) -> tuple[list[Settled], list[Claim]]:
+        reserved = self._reserved
+        answer = await self._file.write(
+            lambda transaction: settle.settle_and_claim(transaction, outcomes, requests, self._rules, reserved)
+        )
+        self._reserved = True
+        return answer
+
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
         """Append lines to the logs of jobs; return for each whether its token still holds."""
         return await self._file.write_soft(lambda transaction: logs.append(transaction, lines)) if lines else []
@@ -167,7 +177,7 @@ class SqliteStore:
         return await self._file.read(lambda transaction: claim.list_claimable(transaction, queue, limit))
 
     async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
-        """Return what `head` returns of each of these queues."""
+        """Return what `list_claimable` returns of each of these queues."""
         return [ready for queue in queues for ready in await self.list_claimable(queue, limit)]
 
     async def ready_queues(self) -> list[str]:

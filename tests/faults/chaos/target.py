@@ -12,8 +12,9 @@ from typing import Any
 
 from queue_core import JobContext, JobQueue, Retry
 from queue_core.delivery import audit
-from queue_core.model.job import Outcome, Reclaimed, Settled
+from queue_core.model.job import Claim, Outcome, Reclaimed, Settled
 from queue_core.model.settings import JobsSettings
+from queue_core.ports.store import ClaimRequest
 from queue_core.worker import leader
 from tests.faults.chaos.clocks import SharedClock
 from tests.faults.chaos.rules import QUEUES
@@ -50,12 +51,23 @@ class RecordingStore:
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
         note_tasks()
         answers: list[Settled] = await self._store.settle(outcomes)
+        self._write(outcomes, answers)
+        return answers
+
+    async def settle_and_claim(
+        self, outcomes: Sequence[Outcome], requests: Sequence[ClaimRequest]
+    ) -> tuple[list[Settled], list[Claim]]:
+        note_tasks()
+        answers, claims = await self._store.settle_and_claim(outcomes, requests)
+        self._write(outcomes, answers)
+        return answers, claims
+
+    def _write(self, outcomes: Sequence[Outcome], answers: Sequence[Settled]) -> None:
         for outcome, answer in zip(outcomes, answers, strict=True):
             if not answer.accepted:
                 pen.write("refused", outcome.id, outcome.token)
             elif outcome.kind in {"retrying", "released"}:
                 pen.write("back", outcome.id, outcome.token, outcome.kind)
-        return answers
 
     async def reclaim(self, limit: int, bound: int) -> list[Reclaimed]:
         reclaimed: list[Reclaimed] = await self._store.reclaim(limit, bound)

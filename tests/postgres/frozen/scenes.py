@@ -98,6 +98,16 @@ async def settle(process: Process) -> None:
     assert answer.accepted
 
 
+async def hand_over(process: Process) -> None:
+    """End a job and claim the next one of its key, or of its queue, in one transaction."""
+    claim = process.kept["claim"]
+    ids = None if process.rules[process.queue].concurrency else ()
+    request = ClaimRequest(process.queue, WORKER, (TYPE,), 1, LEASE, ids, 1)
+    ended = outcome(claim, "completed", ordering_key=KEY)
+    (answer,), _ = await process.store.settle_and_claim([ended], [request])
+    assert answer.accepted
+
+
 def keyed(process: Process) -> Awaitable[Any]:
     return process.insert(ordering_key=KEY)
 
@@ -111,6 +121,12 @@ def unique(process: Process) -> Awaitable[Any]:
 
 
 async def claim_one(process: Process) -> None:
+    assert len(await process.claim()) == 1
+
+
+async def claim_apart(process: Process) -> None:
+    """Claim a job of another key."""
+    await keyed_apart(process)
     assert len(await process.claim()) == 1
 
 
@@ -229,6 +245,8 @@ SCENES: dict[str, Scene] = {
     "an enqueue below a limit": Scene({"limit": 100}, nothing, lambda one: one.insert(), lambda one: one.insert()),
     "an enqueue with aging": Scene({"aging": 10}, nothing, lambda one: one.insert(), lambda one: one.insert()),
     "the end of a job with an ordering key": Scene({}, running, settle, keyed),
+    "the end of a job that hands over its ordering key": Scene({}, running, hand_over, keyed),
+    "the end of a job that hands over its place": Scene({"concurrency": 3}, running, hand_over, claim_apart),
     "a claim under a concurrency": Scene({"concurrency": 3}, lambda one: one.insert(5), claim_one, claim_one),
     "a claim under a rate": Scene({"rate": 50}, lambda one: one.insert(5), claim_one, claim_one),
     "jobs that become due": Scene({}, due, promote, keyed, alone=True),

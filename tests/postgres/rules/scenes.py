@@ -10,14 +10,16 @@ from queue_core.model.job import Outcome, new_id
 from queue_core.model.operation import ChangeOptions
 from queue_core.model.rules import QueueRules, Rules
 from queue_core.model.settings import SCHEMA
+from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.change import TargetJob, cancel, delete, members_of, move, retry
+from queue_core.stores.postgres.claim import ClaimBehind
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.insert import insert_with_rules
 from queue_core.stores.postgres.ordering import promote_with_keys
 from queue_core.stores.postgres.session.runner import Plan
 from queue_core.stores.postgres.settle import reclaim_with_keys, settle_late, settle_soon
 from tests.conformance.making import QUEUE, TYPE, failure
-from tests.postgres.traps.hands import Hand, new_job
+from tests.postgres.traps.hands import Hand, claim_parameters, new_job
 
 MOST = 3
 OTHER = "other"
@@ -110,10 +112,20 @@ def state(hand: Hand, key: str, queue: str = QUEUE) -> State:
     return State(*hand.do(STATE, {"key": key, "queue": NUMBERS[queue]})[0])
 
 
+BEHIND = ClaimBehind(
+    ClaimRequest(QUEUE, "w", (TYPE,), 1, 60.0, ()),
+    claim_parameters(1, [], limit=1, starting=1),
+    RULES[QUEUE],
+    None,
+    None,
+)
+"""The claim of what an end has released."""
+
 Action = Callable[[Scene], Plan[Any]]
 
 ACTIONS: dict[str, Action] = {
     "complete": lambda on: settle_soon([on.outcome("completed")], RULES),
+    "hand over": lambda on: settle_soon([on.outcome("completed")], RULES, [BEHIND]),
     "bury": lambda on: settle_soon([on.outcome("dead", failure=failure())], RULES),
     "reschedule": lambda on: settle_soon([on.outcome("released", to_back=True)], RULES),
     "complete late": lambda on: settle_late([on.outcome("completed")], RULES),

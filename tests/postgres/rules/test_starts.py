@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from typing import Any
 
 import psycopg
 import pytest
 
+from queue_core.errors import StoreUnavailable
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
@@ -42,6 +44,30 @@ async def new_store(postgres_url: str) -> AsyncIterator[NewStore]:
 
 def request(limit: int) -> ClaimRequest:
     return ClaimRequest(QUEUE, WORKER, (TYPE,), limit, LEASE)
+
+
+async def test_ends_that_are_undone_count_as_running(new_store: NewStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The transaction in which they ended and others were claimed is rolled back behind the count."""
+    store = new_store(rules=RULES)
+    claims = await store.claim(request(MOST))
+    assert len(claims) == MOST
+    real = capacity.Running.count
+
+    def counted(self: capacity.Running, *given: Any) -> Any:
+        found = yield from real(self, *given)
+        raise psycopg.errors.DiskFull("behind the count")
+        return found
+
+    behind = request(4)._replace(start_count=4)
+    ends = [outcome(claim, "completed") for claim in claims[:4]]
+    monkeypatch.setattr(capacity.Running, "count", counted)
+    with pytest.raises(StoreUnavailable):
+        await store.settle_and_claim(ends, [behind])
+    monkeypatch.undo()
+    assert await store.claim(request(MOST)) == []
+    settled, more = await store.settle_and_claim(ends, [behind])
+    assert ([one.accepted for one in settled], len(more)) == ([True] * 4, 4)
+    assert await store.claim(request(MOST)) == []
 
 
 async def test_the_concurrency_holds_whoever_claimed_and_ended_since_the_last_count(new_store: NewStore) -> None:

@@ -134,6 +134,7 @@ def claim_parameters(queue_id: int, ids: Sequence[str] | None = None, **given: A
         "lease": LEASE,
         "claim": 0,
         "release": 0,
+        "synchronous": "off",
     } | given
     return params | (parameters_of([EVERYWHERE]) if ids is None else {"ids": plain_array(ids)})
 

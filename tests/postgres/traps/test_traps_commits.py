@@ -82,6 +82,24 @@ async def test_trap_17_only_claims_and_heartbeats_are_asynchronous(commits: Hand
     await store.close()
 
 
+async def test_trap_17_ends_that_hand_over_are_durable(commits: Hand, postgres_url: str) -> None:
+    """The claim behind them is in their transaction, and must not take the wait for the disk away from them."""
+    store = PostgresStore(PostgresSettings(url=postgres_url))
+    await store.acquire_leadership("sweep", WORKER, 0)
+    await store.insert([new_job(ordering_key="key") for _ in range(3)])
+    request = ClaimRequest(QUEUE, WORKER, (TYPE,), 1, LEASE, (), 1)
+    (claim,) = await store.claim(request._replace(ids=None))
+    taken(commits)
+    for _ in range(2):
+        ended = outcome(claim, "completed", ordering_key="key")
+        settled, (claim,) = await store.settle_and_claim([ended], [request])
+        assert settled[0].accepted
+        found = taken(commits)
+        assert {one for one in found if one[2] != "on"} == set()
+        assert {("leases", "delete", "on"), ("leases", "insert", "on")} <= found
+    await store.close()
+
+
 async def test_trap_17_can_fail(commits: Hand, postgres_url: str) -> None:
     """With SET instead, the setting stays on the connection, and the next one's settle is not durable."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:

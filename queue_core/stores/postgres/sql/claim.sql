@@ -80,7 +80,7 @@ SELECT q.name
 -- name: by_ids
 -- Move nominated jobs to running: lock their rows first, so that a row just settled or requeued cannot run again.
 WITH soft AS MATERIALIZED (
-    SELECT set_config('synchronous_commit', 'off', true)
+    SELECT set_config('synchronous_commit', coalesce(%(synchronous)s, current_setting('synchronous_commit')), true)
 ), candidate AS MATERIALIZED (
     SELECT j.id, j.type, j.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
            j.ordering_key, j.losses, j.headers
@@ -122,7 +122,7 @@ SELECT n.id::text, n.token, n.type, CASE WHEN %(inline)s::int IS NULL OR octet_l
 -- Move the ready jobs of best rank to running: the claim without a dispatcher. It looks at the ranks above and up to some, part after
 -- part in their order, and no further than it has to.
 WITH soft AS MATERIALIZED (
-    SELECT set_config('synchronous_commit', 'off', true)
+    SELECT set_config('synchronous_commit', coalesce(%(synchronous)s, current_setting('synchronous_commit')), true)
 ), candidate AS MATERIALIZED (
     SELECT j.*
       FROM unnest(%(above)s::bigint[], %(up_to)s::bigint[]) AS p (above, up_to)

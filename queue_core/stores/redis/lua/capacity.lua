@@ -1,22 +1,32 @@
 -- name: allowance
--- Shared: how many jobs may start now; see `allowance` in queue_core/model/rules.py. `rate` keeps the tokens left at a time.
--- `concurrency` and `per_second` are empty where there is no such limit. Returns that number, and the tokens there are now.
-local function allowance(most, running, rate, concurrency, per_second, burst)
+-- Shared: how many jobs may be claimed, of which so many begin at once; see `allowance` in queue_core/model/rules.py. `rate` keeps
+-- the tokens left at a time. `concurrency` and `per_second` are empty where there is no such limit. Returns both numbers, and the
+-- tokens there are now: without, and with jobs that do not begin at once.
+local function allowance(most, starting, running, rate, concurrency, per_second, burst, ahead_seconds)
+  if concurrency == '' and per_second == '' then
+    return most, starting
+  end
+  starting = math.min(most, starting)
   if concurrency ~= '' then
-    most = math.min(most, math.max(0, concurrency - redis.call('ZCARD', running)))
+    starting = math.min(starting, math.max(0, concurrency - redis.call('ZCARD', running)))
   end
   if per_second == '' then
-    return most
+    return starting, starting
   end
   local tokens, at = unpack(redis.call('HMGET', rate, 'tokens', 'at'))
   local elapsed = math.max(0, now - number(at)) / 1000000
   tokens = math.min(tonumber(burst), (tonumber(tokens) or math.huge) + elapsed * per_second)
   -- A token that is there but for rounding is there.
-  return math.min(most, math.floor(tokens + 1e-9)), tokens
+  starting = math.min(starting, math.floor(tokens + 1e-9))
+  local ahead = math.min(tokens, burst - per_second * ahead_seconds)
+  if concurrency == '' and math.floor(ahead) > starting then
+    return math.min(most, math.floor(ahead)), starting, tokens, ahead
+  end
+  return starting, starting, tokens, tokens
 end
-local function spend(rate, tokens, n)
+local function spend(rate, n, starting, tokens, ahead)
   if tokens then
-    redis.call('HSET', rate, 'tokens', string.format('%.17g', tokens - n), 'at', stamp)
+    redis.call('HSET', rate, 'tokens', string.format('%.17g', (n > starting and ahead or tokens) - n), 'at', stamp)
   end
 end
 

@@ -1,3 +1,18 @@
+-- name: ahead
+-- Return which jobs come next: those of best rank, and those that wait for ordering keys, in order.
+-- KEYS: 1 pending, 2 order_wait
+-- ARGV: 1 jobs of best rank, 2 jobs of each key, then the ordering keys
+-- Returns a list of ids for the ranks, and one for each key.
+local answers = {ARGV[1] == '0' and {} or redis.call('ZRANGE', KEYS[1], 0, ARGV[1] - 1)}
+for i = 3, #ARGV do
+  local prefix, ids = #ARGV[i] .. ':' .. ARGV[i] .. ':', {}
+  for place, member in ipairs(redis.call('ZRANGE', KEYS[2], '[' .. prefix, '(' .. prefix .. '\255', 'BYLEX', 'LIMIT', 0, ARGV[2])) do
+    ids[place] = string.match(member, '^%d+:(.*)$', #prefix + 18)
+  end
+  answers[i - 1] = ids
+end
+return answers
+
 -- name: beat
 -- Renew a worker's entry and take the order that was left for it.
 -- KEYS: 1 workers
@@ -14,8 +29,8 @@ return order and order ~= '-' and order or ''
 -- KEYS: 1 paused, 2 pending, 3 offered, 4 running, 5 unfinished, 6 token, 7 types, 8 depths, 9 blocked, 10 rate, then the
 --       hashes of the jobs
 -- ARGV: 1 worker, 2 lease in us, 3 limit, 4 name of this claim, 5 how many of them start at once,
---       6..8 of a queue with limits: jobs running at a time, starts a second, starts that may be saved up (or empty),
---       9 the worker's release, 10 number of types, '*' for every type, then these types, then the ids
+--       6..9 of a queue with limits: jobs running at a time, starts a second, starts that may be saved up (or empty), seconds that
+--       jobs of a rate may wait, 10 the worker's release, 11 number of types, '*' for every type, then these types, then the ids
 -- Returns for each claimed job a list: position among the ids, token, type, payload, priority, rank, retry_count,
 --   max_retries, crashes, created_at, tags, ordering_key, losses, headers. Asked again under the same name, it gives the same jobs once more.
 -- A token: microseconds (16 digits), which grow from claim to claim whatever the clock does, and the server's run (3
@@ -27,10 +42,10 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
   return {}
 end
 local worker, lease, limit, name, begin = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
-local release, every = ARGV[9], ARGV[10] == '*'
-local first = 10 + (every and 0 or tonumber(ARGV[10]))
+local release, every = ARGV[10], ARGV[11] == '*'
+local first = 11 + (every and 0 or tonumber(ARGV[11]))
 local wanted = {}
-for i = 11, first do
+for i = 12, first do
   wanted[ARGV[i]] = true
 end
 local found, answers, gone, seen, before, sorted, size = {}, {}, {}, {}, 0, true, 0
@@ -57,7 +72,7 @@ if not sorted then
     return one[5] < other[5]
   end)
 end
-local most, tokens = allowance(limit - #answers, KEYS[4], KEYS[10], ARGV[6], ARGV[7], ARGV[8])
+local most, starting, tokens, ahead = allowance(limit - #answers, begin, KEYS[4], KEYS[10], ARGV[6], ARGV[7], ARGV[8], ARGV[9])
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local epoch = string.format('%03d', tonumber(string.sub(run, 1, 7), 16) % 1000)
 local last = math.max(now, number(redis.call('GET', KEYS[6])) + 1) - 1
@@ -69,7 +84,7 @@ for place = 1, math.min(most, #found) do
   local token = digits(last) .. epoch
   redis.call('HSET', key, 'status', 'running', 'updated_at', stamp, 'started_at', stamp, 'lease_expires_at', expiry,
     'worker', worker, 'token', token, 'claim', name, 'release', release)
-  if place > begin then
+  if place > starting then
     redis.call('HSET', key, 'ahead', 1)
   end
   ids[place] = id
@@ -85,7 +100,7 @@ if #ids > 0 then
   redis.call('ZADD', KEYS[5], unpack(changed))
   redis.call('SET', KEYS[6], digits(last))
   write_waiting(KEYS[7], KEYS[8])
-  spend(KEYS[10], tokens, #ids)
+  spend(KEYS[10], #ids, starting, tokens, ahead)
 end
 if #gone > 0 then redis.call('ZREM', KEYS[2], unpack(gone)) end
 return answers
