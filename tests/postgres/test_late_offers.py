@@ -67,7 +67,7 @@ async def test_a_worker_of_the_process_that_offers_does_not_wait(
 async def test_the_jobs_of_one_ordering_key_do_not_start_that_far_apart(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each becomes ready when the one before it is settled, in the same worker."""
+    """Each becomes ready when the one before it is settled, in the same worker, offered or handed over."""
     monkeypatch.setattr(delivery, "GATHER", 100.0)
     ran: list[int] = []
     ended = asyncio.Event()
@@ -89,8 +89,8 @@ async def test_the_jobs_of_one_ordering_key_do_not_start_that_far_apart(
         await working
         dispatcher = jobs.dispatcher
         assert isinstance(dispatcher, PostgresDispatcher)
-        assert dispatcher._late_task is not None
-        dispatcher._late_task.cancel()
+        if dispatcher._late_task is not None:
+            dispatcher._late_task.cancel()
     assert ran == list(range(8))
 
 
