@@ -8,6 +8,7 @@ from itertools import pairwise
 from rich.cells import cell_len, chop_cells
 
 from jobconsole.format.spans import Spans, fit, width_of
+from queue_core.model.text import safe
 
 LEAST_HEAD = 8
 """Cells of a text's beginning that are kept before a cut in its middle."""
@@ -58,7 +59,7 @@ def title_parts(title: Spans, note: Spans, text: str, room: int) -> tuple[Spans,
     That a filter holds is always seen. For it go, in this order: what of the note is muted, the end of the filter, the
     last parts of the title, the note, at last the filter but for a word. Without a filter a note is whole or missing.
     """
-    shown = f"/{text}"
+    shown = f"/{safe(text)}"
     whole: Spans = ((f"{shown}  ", "accent"), *note) if text and note else ((shown, "accent"),) if text else note
     if not whole or width_of(title) + width_of(whole) + BETWEEN <= room:
         return _within(title, room), whole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobconsole.format.cuts import cut_apart, dominant, shared, title_parts
@@ -69,6 +69,12 @@ def test_a_filter_is_always_seen(room: int, title: str, note: str) -> None:
     assert tuple("".join(text for text, _ in spans) for spans in shown) == (title, note)
 
 
+def test_no_control_character_of_a_filter_reaches_the_terminal() -> None:
+    _, right = title_parts(TITLE, (), "\x1b]0;owned\x07", 80)
+    assert right == (("/␛]0;owned␇", "accent"),)
+
+
+@example("\x1f", 9, [])
 @given(st.text(min_size=1), st.integers(8, 120), st.lists(st.tuples(st.text(), st.sampled_from(["warn", "muted"]))))
 def test_a_filter_or_that_there_is_one_is_seen_in_any_room(text: str, room: int, note: list[tuple[str, str]]) -> None:
     title, right = title_parts(TITLE, tuple(note), text, room + 8)
