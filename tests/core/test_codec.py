@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import enum
 import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from queue_core.model.codec import decode_payload
+from queue_core.errors import InvalidJob
+from queue_core.model.codec import decode_payload, encode_payload, encode_result
 
 
 @pytest.mark.parametrize("text", ['{"a":1}', ' \n{"a": 1}', '{"a": 1}\r\n', '{"a":[1,2,{"b":null}]}'])
@@ -20,3 +28,86 @@ def test_a_payload_is_read_with_any_white_space(text: str) -> None:
 def test_what_is_not_one_json_object_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         decode_payload(text)
+
+
+class Colour(enum.StrEnum):
+    RED = "red"
+
+
+def _nested(levels: int, end: Any) -> dict[str, Any]:
+    value = end
+    for _ in range(levels):
+        value = {"a": value}
+    return {"a": value}
+
+
+def _endless() -> dict[str, Any]:
+    payload: dict[str, Any] = {}
+    payload["a"] = [payload, payload]
+    return payload
+
+
+# lone surrogates, too
+texts = st.text(st.characters(exclude_categories=(), exclude_characters="\0"))
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | texts,
+    lambda inner: st.lists(inner) | st.dictionaries(texts, inner) | st.tuples(inner, inner),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(texts, anything))
+def test_a_payload_comes_back_as_json_would_bring_it(payload: dict[str, Any]) -> None:
+    try:
+        text = json.dumps(payload, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except ValueError:
+        return
+    assert decode_payload(encode_payload(payload, 1 << 30)) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: {"a": datetime.now(UTC)},
+        lambda: {"a": Decimal(1)},
+        lambda: {"a": b"x"},
+        lambda: {"a": {1, 2}},
+        lambda: {"a": [{"b": float("nan")}]},
+        lambda: {"a": float("inf")},
+        lambda: {"a": (-float("inf"),)},
+        lambda: {"a": "\0"},
+        lambda: {"a": ["\ud800"]},
+        lambda: {"a": 10**5000},
+        lambda: {1: "a"},
+        lambda: _nested(101, 1),
+        lambda: _nested(5000, 1),
+        _endless,
+    ],
+)
+def test_what_is_not_json_is_refused_at_any_depth(make: Callable[[], Any]) -> None:
+    for payload in (make(), {"b": [make()]}):
+        if payload == {"b": [{1: "a"}]}:
+            continue  # json writes numbers as keys of inner objects
+        with pytest.raises(InvalidJob):
+            encode_payload(payload, 1 << 30)
+
+
+def test_what_a_payload_may_hold_besides_plain_values() -> None:
+    payload = {"a": Colour.RED, "b": {Colour.RED: True, 1: None}, "c": (1, 2), "d": _nested(97, {})}
+    assert json.loads(encode_payload(payload, 1 << 20)) == json.loads(json.dumps(payload))
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ({"made": "a.png"}, '{"made":"a.png"}'),
+        ([1, 2.5, None, {"a": "é"}], '[1,2.5,null,{"a":"é"}]'),
+        ((), "[]"),
+        (None, "null"),
+        (Colour.RED, '"red"'),
+        ({"a": {1}}, "\"{'a': {1}}\""),
+    ],
+)
+def test_a_result_is_kept_as_json_or_as_its_text(result: object, text: str) -> None:
+    assert encode_result(result, 1000) == text
