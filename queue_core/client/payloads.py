@@ -68,7 +68,8 @@ class PayloadTypes:
         """
         if not isinstance(payload, dict):
             return payload  # the codec defines what a payload is
-        if not (self._needed <= payload.keys() and (self._open or payload.keys() <= self._known)):
+        given = payload.keys()
+        if given != self._known and not (self._needed <= given and (self._open or given <= self._known)):
             self._misfit(payload)
         kinds = self._kinds
         for name, value in payload.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -152,6 +152,10 @@ class LocalEventBus:
         for queue, group in by_queue(events).items():
             self._numbers[queue] += 1
             self.deliver(EventBatch(queue, self._generation, self._numbers[queue], time.time(), tuple(group)))
+
+    async def omits(self, queues: Collection[str]) -> bool:
+        """Return whether there are no subscribers."""
+        return not self.heard
 
     def deliver(self, batch: EventBatch) -> None:
         """Hand a message, from here or from elsewhere, to every subscriber of this process."""

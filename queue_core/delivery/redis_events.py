@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from redis.asyncio import Redis
@@ -27,7 +27,7 @@ from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.redis.client import keys_of, make_client, within
 from queue_core.redis.failover import receive
-from queue_core.redis.keys import Keys
+from queue_core.redis.keys import ClusterKeys, Keys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
 from queue_core.runtime import Circuit, parts_of
@@ -215,6 +215,18 @@ class RedisEventBus:
                 await self._scripts.run_many(calls)
         except DispatchUnavailable:
             return  # events are hints; what shows state reads the store
+
+    async def omits(self, queues: Collection[str]) -> bool:
+        """Return whether there are no subscribers; False on a cluster, where each node knows its own subscribers alone."""
+        if isinstance(self._keys, ClusterKeys) or not queues:
+            return False
+        call = Call("count_listeners", [self._keys.of(next(iter(queues)), "event_seq")], [self._keys.events])
+        try:
+            async with within(self._timeout, self._circuit):
+                (listeners,) = await self._scripts.run_many([call])
+        except DispatchUnavailable:
+            return False
+        return int(listeners) == 0
 
     def _on_own_channels(self, queue: str, events: Sequence[Event]) -> Iterator[Call]:
         now, place = time.time(), [self._keys.of(queue, "event_seq")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -15,6 +15,13 @@ class EventBus(Protocol):
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Send events, many in one message; a failure never raises an error in the caller."""
+        ...
+
+    async def omits(self, queues: Collection[str]) -> bool:
+        """Return whether the events of a long list of jobs of these queues may be left out.
+
+        There are no subscribers, or there is no room for the events; subscribers then see a gap.
+        """
         ...
 
     def subscribe(self) -> AsyncIterator[EventBatch]:

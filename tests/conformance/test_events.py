@@ -196,3 +196,29 @@ async def test_many_wait_for_the_same_and_for_others(heard_bus: EventBus) -> Non
         await inside.acquire()
     await heard_bus.publish(ends)
     assert all(await asyncio.gather(*waiting))
+
+
+async def test_long_lists_have_events_where_somebody_listens(mode_settings: JobsSettings, bus: EventBus) -> None:
+    other = open_backend(mode_settings)
+    # What is in memory is in one process.
+    async with listening(bus if other.store.name == "memory" else other.bus):
+        await until_told(bus, omits=False)
+    await other.close()
+
+
+async def test_what_long_lists_leave_out_nobody_listens_to_or_it_shows_as_a_gap(bus: EventBus) -> None:
+    async with listening(bus) as ear:
+        await bus.publish([event()])
+        sent = 0
+        while sent < 100 and not await bus.omits({"a"}):
+            sent += 1
+            await bus.publish([event()])
+        await ear.until_heard(event(), bus)
+    assert sent == 100 or any(batch.gap for batch in ear.batches)
+
+
+async def until_told(bus: EventBus, omits: bool) -> None:
+    """Wait until a bus would leave out long lists, or not: some ask once a second."""
+    async with asyncio.timeout(PATIENCE):
+        while await bus.omits({"a"}) != omits:  # noqa: ASYNC110 - nothing notifies of that
+            await asyncio.sleep(0.1)

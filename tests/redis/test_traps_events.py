@@ -6,11 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+from pydantic import SecretStr
 from redis.asyncio import Redis
 
+from queue_core import JobQueue
 from queue_core.delivery.redis_dispatcher import RedisDispatcher
 from queue_core.delivery.redis_events import RedisEventBus
 from queue_core.model.events import Event, EventBatch, EventName
+from queue_core.model.settings import RedisSettings
+from queue_core.redis.client import make_pipelined
+from queue_core.runtime import Circuit
 
 PATIENCE = 60.0
 
@@ -123,3 +129,37 @@ async def test_trap_16_rubbish_on_the_channel_is_passed_over(
         while not (batch := await heard(batches)).events:
             pass
     assert [one.id for one in batch.events] == ["good"]
+
+
+@pytest.mark.parametrize("listens", [False, True])
+async def test_a_long_list_publishes_nothing_where_nobody_listens(
+    postgres_url: str, redis_url: str, redis_prefix: str, client: Redis, listens: bool
+) -> None:
+    async with client.pubsub() as pubsub:
+        if listens:
+            await pubsub.psubscribe(f"{redis_prefix}*")
+            assert await pubsub.get_message(timeout=PATIENCE) is not None
+        before = await published(client)
+        async with JobQueue(postgres=postgres_url, redis=redis_url, prefix=redis_prefix) as jobs:
+            await jobs.enqueue_many("task", [{}] * 100)
+        assert (await published(client) > before) is listens
+
+
+async def published(client: Redis) -> int:
+    stats = await client.info("commandstats")
+    return int(stats.get("cmdstat_publish", {}).get("calls", 0))
+
+
+async def test_events_are_sent_where_the_server_does_not_say_who_listens(
+    settings: RedisSettings, bus: RedisEventBus, client: Redis
+) -> None:
+    assert await bus.omits({"a"})
+    await client.execute_command("ACL", "SETUSER", "narrow", "on", "nopass", "~*", "&*", "+@all", "-pubsub")
+    address = settings.url.get_secret_value().replace("://", "://narrow:x@", 1)
+    narrow = settings.model_copy(update={"url": SecretStr(address)})
+    other = RedisEventBus(narrow, Circuit("redis"), make_pipelined(narrow))
+    try:
+        assert not await other.omits({"a"})
+    finally:
+        await other.close()
+        await client.execute_command("ACL", "DELUSER", "narrow")

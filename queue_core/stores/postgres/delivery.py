@@ -7,7 +7,7 @@ import contextlib
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from uuid import uuid4
@@ -233,6 +233,14 @@ class PostgresEventBus:
             with contextlib.suppress(QueueCoreError):  # events are hints; state is read from the store
                 await self._notifications.notify_each(messages)
 
+    async def omits(self, queues: Collection[str]) -> bool:
+        """Return whether this second's messages are used up."""
+        if self._room() > 0:
+            return False
+        for queue in queues:
+            self._skip(queue)
+        return True
+
     def messages(self, events: Sequence[Event]) -> list[tuple[str, str]]:
         """Return the channels with the messages that carry events; they are numbered, so send them."""
         groups = by_queue(events)
@@ -256,13 +264,9 @@ class PostgresEventBus:
                     yield channel, message
 
     def _messages(self, queue: str, events: Sequence[Event]) -> list[str]:
-        second = int(time.monotonic())
-        if second != self._second:
-            self._second, self._sent = second, 0
-        # The numbers of what is left out are missing at the next message: subscribers see the gap.
-        room = MOST_A_SECOND - self._sent
+        room = self._room()
         if room <= 0:
-            self._numbers[queue] = self._numbers.get(queue, 0) + 1
+            self._skip(queue)
             return []
         messages: list[str] = []
         bodies: list[str] = []
@@ -276,6 +280,17 @@ class PostgresEventBus:
         messages.append(self._message(queue, bodies))
         self._sent += len(messages)
         return messages[:room]
+
+    def _room(self) -> int:
+        """Return how many messages may still be sent in this second."""
+        second = int(time.monotonic())
+        if second != self._second:
+            self._second, self._sent = second, 0
+        return MOST_A_SECOND - self._sent
+
+    def _skip(self, queue: str) -> None:
+        """Leave out a message: its number is missing at the next one, so that subscribers see a gap."""
+        self._numbers[queue] = self._numbers.get(queue, 0) + 1
 
     def _message(self, queue: str, bodies: Sequence[str]) -> str:
         number = self._numbers[queue] = self._numbers.get(queue, 0) + 1

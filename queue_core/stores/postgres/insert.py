@@ -33,6 +33,8 @@ from queue_core.stores.postgres.session.runner import ANSWER, ROW, Plan, SerialR
 from queue_core.stores.postgres.session.transaction import driver_connection, run_on
 from queue_core.stores.sql.records import known_ids, result_of
 
+_new = tuple.__new__
+
 IdsByQueue = Mapping[str, int]
 """The ids of queues by their names."""
 
@@ -94,12 +96,14 @@ def insert_parameters(jobs: Sequence[NewJob], queue_ids: IdsByQueue) -> dict[str
 
 def job_parameters(job: NewJob, queue_id: int) -> dict[str, Any]:
     """Return the parameters of `insert/job`; numbers as text, so that all their sizes share a prepared statement."""
+    return {"id": job.id, "payload": job.payload, **_option_parameters(job, queue_id)}
+
+
+def _option_parameters(job: NewJob, queue_id: int) -> dict[str, Any]:
     return {
-        "id": job.id,
         "queue_id": str(queue_id),
         "queue": job.queue,
         "type": job.type,
-        "payload": job.payload,
         "priority": str(job.priority),
         "delay": str(job.delay),
         "run_at": None if job.run_at is None else str(job.run_at),
@@ -107,6 +111,30 @@ def job_parameters(job: NewJob, queue_id: int) -> dict[str, Any]:
         "tags": text_array(job.tags) if job.tags else None,
         "headers": headers_text(job),
     }
+
+
+def differ_in_payload_alone(jobs: Sequence[NewJob]) -> bool:
+    """Return whether jobs have the same queue, type and options, as those of one list have."""
+    queue, type_, same = jobs[0].queue, jobs[0].type, jobs[0][4:]
+    return not [1 for job in jobs if job[4:] != same or job.type != type_ or job.queue != queue]
+
+
+def same_parameters(jobs: Sequence[NewJob], queue_id: int) -> dict[str, Any]:
+    """Return the parameters of `insert/same_jobs`."""
+    return {
+        "ids": plain_array([job.id for job in jobs]),
+        "payloads": text_array([job.payload for job in jobs]),
+        **_option_parameters(jobs[0], queue_id),
+    }
+
+
+def _inserted_same(jobs: Sequence[NewJob], row: tuple[Any, ...]) -> list[Inserted]:
+    first, ranks, due = row
+    if first is None:
+        return [_new(Inserted, (job.id, job.queue, None, due, True)) for job in jobs]
+    places = range(first, first + len(jobs)) if ranks is None else ranks
+    # As `Inserted(…)` makes them, in half of the time.
+    return [_new(Inserted, (job.id, job.queue, rank, None, True)) for job, rank in zip(jobs, places, strict=True)]
 
 
 def inserted(jobs: Sequence[NewJob], rows: Sequence[tuple[Any, ...]]) -> list[Inserted]:
@@ -291,6 +319,9 @@ class PostgresInserts:
         """Write jobs without keys, whose ids are new unless an answer was lost."""
         if len(jobs) == 1:
             rows = await self._runner.run("insert/job", job_parameters(jobs[0], queue_ids[jobs[0].queue]))
+        elif differ_in_payload_alone(jobs):
+            (row,) = await self._runner.run("insert/same_jobs", same_parameters(jobs, queue_ids[jobs[0].queue]))
+            return _inserted_same(jobs, row)
         else:
             rows = await self._runner.run("insert/new_jobs", insert_parameters(jobs, queue_ids))
         return [Inserted(job.id, job.queue, rank, due, True) for job, (rank, due) in zip(jobs, rows, strict=True)]

@@ -8,7 +8,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -277,6 +277,13 @@ class SqliteEventBus:
             if await self._is_heard():
                 messages = list(self._messages(events))
                 await self._file.write_soft(partial(notify, me=self._watcher.me, messages=messages))
+
+    async def omits(self, queues: Collection[str]) -> bool:
+        """Return whether there are no subscribers, in this process or in another."""
+        try:
+            return not self._watcher.local.heard and not await self._is_heard()
+        except QueueCoreError:
+            return False
 
     async def _is_heard(self) -> bool:
         if time.monotonic() - self._asked_at >= ASK:

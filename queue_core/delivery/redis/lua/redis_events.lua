@@ -9,6 +9,17 @@ redis.call('ZADD', KEYS[1], 'GT', now + ARGV[2], ARGV[1])
 redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), ARGV[2]))
 return 1
 
+-- name: count_listeners
+-- Count those who listen to a channel, or to any pattern.
+-- KEYS: 1 event_seq (names a slot)
+-- ARGV: 1 channel
+-- Returns their number; 1 where the server does not allow to ask.
+local counts, patterns = redis.pcall('PUBSUB', 'NUMSUB', ARGV[1]), redis.pcall('PUBSUB', 'NUMPAT')
+if type(patterns) ~= 'number' or counts.err then
+  return 1
+end
+return counts[2] + patterns
+
 -- name: publish
 -- Number a message of events, publish it, and notify those who wait for one of the finished jobs.
 -- KEYS: 1 event_seq (string), 2 generation (string), 3 waiters (ZSET id -> time in ms until which its end is waited for)

@@ -42,6 +42,34 @@ WITH written AS (
 )
 SELECT rank, CASE WHEN rank IS NULL THEN extract(epoch FROM run_at)::float8 END FROM written
 
+-- name: same_jobs
+-- Do as insert/new_jobs with jobs that differ in id and payload alone: the server takes a seventh less for them, the client a
+-- third. Of the ranks only the first and the number are returned where no other transaction took a place between them.
+WITH written AS (
+    INSERT INTO {schema}.jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, tags, max_retries, headers)
+    SELECT id, queue_id, CASE WHEN ready THEN top | seq END, seq, priority, status, due, type, payload, tags, max_retries, headers
+      FROM (SELECT i.id, i.payload, nextval('{schema}.job_seq') AS seq, o.*
+              FROM (SELECT %(queue_id)s::int AS queue_id, %(type)s::text AS type, %(priority)s::smallint AS priority,
+                           (127 - %(priority)s::smallint)::bigint << 45 AS top, due, due <= now() AS ready,
+                           CASE WHEN due <= now() THEN 'queued'::{schema}.job_status ELSE 'scheduled' END AS status,
+                           %(tags)s::text[] AS tags, %(max_retries)s::int AS max_retries, %(headers)s::text AS headers
+                      FROM (SELECT greatest(now(), coalesce(to_timestamp(%(run_at)s::float8),
+                                                            now() + make_interval(secs => %(delay)s::float8))) AS due
+                            OFFSET 0) d
+                    OFFSET 0) o,
+                   unnest(%(ids)s::uuid[], %(payloads)s::text[]) AS i (id, payload)
+           ) n
+    RETURNING rank, run_at
+), tallied AS (
+    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, n)
+    SELECT (SELECT q.id FROM {schema}.queues q WHERE q.id = %(queue_id)s::int AND q.closed_at IS NULL AND q.name = %(queue)s::text),
+           %(type)s::text, 'enqueued', count(*)
+      FROM written
+)
+SELECT min(rank), CASE WHEN max(rank) - min(rank) >= count(*) THEN array_agg(rank) END,
+       CASE WHEN min(rank) IS NULL THEN extract(epoch FROM min(run_at))::float8 END
+  FROM written
+
 -- name: jobs
 -- Write jobs as queued or scheduled; an id that is unfinished already is left alone. Numbers of queues that are closed, or not
 -- those of their names any more (a failover has lost them), become NULL where the jobs are counted, once a queue and type: the
