@@ -219,14 +219,19 @@ class Enqueuer:
 
 
 def new_ids(count: int) -> list[str]:
-    """Return so many ids, as `new_id` does, in half of the time."""
+    """Return so many ids, as `new_id` does, in half of the time; in order, so that they fill the pages of indexes.
+
+    In any order of the random part, pages split in their middle: that took a tenth of what PostgreSQL writes ahead.
+    """
     begin = f"{time.time_ns() // 1_000_000:012x}"
     begin, end = f"{begin[:8]}-{begin[8:]}-7", f"{random_source.getrandbits(76 * count):0{19 * count}x}"
     # Three digits, one of the variant, of which two bits are given, fifteen.
-    return [
+    ids = [
         f"{begin}{end[at : at + 3]}-{_VARIANT[end[at + 3]]}{end[at + 4 : at + 7]}-{end[at + 7 : at + 19]}"
         for at in range(0, 19 * count, 19)
     ]
+    ids.sort()
+    return ids
 
 
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
