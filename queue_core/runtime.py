@@ -83,11 +83,12 @@ class Pacing:
 class _Group(Generic[T, R]):
     """The items of one caller, and when it handed them in (seconds of the loop's clock)."""
 
-    __slots__ = ("answers", "at", "items", "size")
+    __slots__ = ("answers", "at", "items", "loop", "size")
 
     def __init__(self, items: Sequence[T], size: int, loop: asyncio.AbstractEventLoop) -> None:
         self.items = items
         self.size = size
+        self.loop = loop
         self.at = loop.time()
         self.answers: asyncio.Future[Sequence[R]] = loop.create_future()
 
@@ -122,7 +123,10 @@ class Batcher(Generic[T, R]):
         self._late: Callable[[], Exception] = TimeoutError
         # when the last flush ended well, by the loop's clock
         self._moved = float("-inf")
+        # one timer for many groups, since nearly all are over before their time; when it ends, by the clock of its loop
         self._watch: asyncio.TimerHandle | None = None
+        self._watch_ends = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._separates: tuple[type[Exception], ...] = ()
         self._flush_one = flush
 
@@ -139,10 +143,11 @@ class Batcher(Generic[T, R]):
 
     async def put(self, items: Sequence[T]) -> Sequence[R]:
         """Hand in a group and wait for its answers, in order. Cancelling the wait does not take the items back."""
-        group: _Group[T, R] = _Group(items, self._weigh(items), asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        group: _Group[T, R] = _Group(items, self._weigh(items), loop)
         self._waiting.append(group)
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run())
+            self._task = loop.create_task(self._run())
         return await group.answers
 
     async def _run(self) -> None:
@@ -162,9 +167,7 @@ class Batcher(Generic[T, R]):
                 continue
             finally:
                 self._sent = []
-                if self._watch is not None:
-                    self._watch.cancel()
-            self._moved = asyncio.get_running_loop().time()
+            self._moved = groups[0].loop.time()
             start = 0
             for group in groups:
                 if not group.answers.done():
@@ -192,8 +195,19 @@ class Batcher(Generic[T, R]):
         return groups
 
     def _watch_from(self, first: _Group[T, R]) -> None:
-        if self._patience is not None:
-            self._watch = asyncio.get_running_loop().call_at(self._due(first) + MARGIN, self._expire)
+        if self._patience is None:
+            return
+        due = self._due(first) + MARGIN
+        if self._loop is not first.loop:
+            self._watch, self._loop = None, first.loop  # the event loop before this one has ended, with its timers
+        if self._watch is None or due < self._watch_ends:
+            self._end_watch()
+            self._watch, self._watch_ends = first.loop.call_at(due, self._expire), due
+
+    def _end_watch(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch = None
 
     def _due(self, group: _Group[T, R]) -> float:
         """Return when a group has waited for long enough; long lists take longer."""
@@ -212,13 +226,15 @@ class Batcher(Generic[T, R]):
             group.fail(self._late())
         left = [self._due(group) for group in self._waiting]
         left += [self._due(group) + MARGIN for group in self._sent if not group.answers.done()]
+        self._end_watch()
         if left:
-            self._watch = loop.call_at(min(left), self._expire)
+            self._watch, self._watch_ends = loop.call_at(min(left), self._expire), min(left)
 
     async def drain(self) -> None:
         """Wait until everything handed in so far is flushed."""
         while self._task is not None and not self._task.done():
             await asyncio.wait([self._task])
+        self._end_watch()
 
 
 def _for_a_future(error: BaseException) -> BaseException:

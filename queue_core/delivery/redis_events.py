@@ -217,7 +217,7 @@ class RedisEventBus:
             return  # events are hints; what shows state reads the store
 
     async def omits(self, queues: Collection[str]) -> bool:
-        """Return whether there are no subscribers; False on a cluster, where each node knows its own subscribers alone."""
+        """Return whether there are no subscribers; False on a cluster, where each node knows its own alone."""
         if isinstance(self._keys, ClusterKeys) or not queues:
             return False
         call = Call("count_listeners", [self._keys.of(next(iter(queues)), "event_seq")], [self._keys.events])

@@ -58,6 +58,42 @@ async def test_who_waits_for_his_turn_waits_no_longer_than_his_time_and_is_not_s
     assert await batcher.put(["d"]) == ["d"]
 
 
+async def test_a_call_after_others_that_went_well_waits_no_longer_than_its_own_time() -> None:
+    """Of a long list, whose time is longer, and of a short one: the next call does not wait for the timer they left."""
+    for before in (["a"], ["a"] * 1000):
+        flusher = Flusher()
+        batcher = Batcher(flusher.flush, 1, length)
+        batcher.limit_waits(0.2, lambda: TimeoutError("no answer"))
+        assert len(await batcher.put(before)) == len(before)
+        flusher.go_on.clear()
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        async with asyncio.timeout(PATIENCE):
+            with pytest.raises(TimeoutError, match="no answer"):
+                await batcher.put(["b"])
+        # The time of the long list is 20 s.
+        assert 0.2 <= loop.time() - started < 10
+        flusher.go_on.set()
+        await batcher.drain()
+
+
+def test_calls_in_a_second_event_loop_have_a_timer_of_their_own() -> None:
+    flusher = Flusher()
+    batcher = Batcher(flusher.flush, 1, length)
+    batcher.limit_waits(0.2, lambda: TimeoutError("no answer"))
+
+    async def call(held: bool) -> Sequence[str]:
+        flusher.go_on = asyncio.Event()
+        if not held:
+            flusher.go_on.set()
+        async with asyncio.timeout(PATIENCE):
+            return await batcher.put(["a"])
+
+    assert asyncio.run(call(held=False)) == ["a"]
+    with pytest.raises(TimeoutError, match="no answer"):
+        asyncio.run(call(held=True))
+
+
 async def test_a_line_that_moves_is_waited_for() -> None:
     """Each flush takes most of the time limit, the last caller several times as long."""
     batches: list[list[str]] = []
