@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from operator import itemgetter
 from typing import Any
 
 from queue_core.errors import StoreRefused
@@ -151,11 +152,14 @@ class PostgresStore:
     async def settle_and_claim(
         self, outcomes: Sequence[Outcome], requests: Sequence[ClaimRequest]
     ) -> tuple[list[Settled], list[Claim]]:
-        behind = [
-            await self._claimer.behind(queue_id, request)
+        numbered = [
+            (queue_id, request)
             for request in requests
             if (queue_id := await self._queue_ids.find(request.queue, self._claims)) is not None
         ]
+        # All take the locks of queues in one order: no two workers wait for each other.
+        numbered.sort(key=itemgetter(0))
+        behind = [await self._claimer.behind(*one) for one in numbered]
         settled, claimed = await settle_and_claim(self._settles, self._keyed, outcomes, self._rules, behind)
         self._note_settled(outcomes, settled)
         return settled, [claim for one in claimed for claim in await self._claimer.claimed_behind(*one)]

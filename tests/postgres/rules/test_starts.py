@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -19,6 +20,7 @@ from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
 from tests.postgres.traps.hands import Hand, new_job
 from tests.postgres.traps.test_traps_plans import looked_at
+from tests.waiting import eventually
 
 MOST = 10
 RULES = {QUEUE: QueueRules(concurrency=MOST)}
@@ -68,6 +70,23 @@ async def test_ends_that_are_undone_count_as_running(new_store: NewStore, monkey
     settled, more = await store.settle_and_claim(ends, [behind])
     assert ([one.accepted for one in settled], len(more)) == ([True] * 4, 4)
     assert await store.claim(request(MOST)) == []
+
+
+async def test_claims_behind_ends_of_several_queues_lock_these_in_one_order(
+    new_store: NewStore, postgres_url: str
+) -> None:
+    """Two workers whose jobs end in another order do not wait for each other."""
+    store = new_store(rules={**RULES, "second": QueueRules(concurrency=MOST)})
+    await store.insert([new_job(queue="second") for _ in range(2)])
+    requests = [request(1)._replace(queue=queue, start_count=1) for queue in ("second", QUEUE)]
+    ends = [outcome(claim, "completed") for one in requests for claim in await store.claim(one)]
+    with Hand(postgres_url) as holder, Hand(postgres_url) as watcher, holder.transaction():
+        assert holder.do("select queue_id from queue_rates where queue_id = 1 for update") == [(1,)]
+        ending = asyncio.create_task(store.settle_and_claim(ends, requests))
+        assert await eventually(lambda: watcher.do("select 1 from pg_locks where not granted") != [])
+        assert watcher.do("select queue_id from queue_rates for update skip locked") == [(2,)]
+    settled, claims = await ending
+    assert ([one.accepted for one in settled], {claim.queue for claim in claims}) == ([True] * 2, {QUEUE, "second"})
 
 
 async def test_the_concurrency_holds_whoever_claimed_and_ended_since_the_last_count(new_store: NewStore) -> None:
