@@ -94,6 +94,8 @@ class RecentJobs:
         self._watched: set[str] = set()
         # the primaries of this era have all entries
         self._era = 0
+        # time.monotonic before the last check that has found them: a process that is frozen checks nothing
+        self._checked_at = time.monotonic()
         self._watching: asyncio.Task[None] | None = None
         self._restoring: asyncio.Task[None] | None = None
 
@@ -121,7 +123,9 @@ class RecentJobs:
         """Remember jobs that are in the store."""
         if not jobs:
             return
-        self._era = min(self._era, era) if self._entries else era
+        if not self._entries:
+            self._era, self._checked_at = era, time.monotonic()
+        self._era = min(self._era, era)
         entry = _Entry(jobs if len(jobs) <= COUNT else jobs[-COUNT:], era)
         queues = {job.queue for job in jobs}
         if not queues <= self._watched:
@@ -130,15 +134,15 @@ class RecentJobs:
         self._entries.append(entry)
         self._jobs += len(entry.jobs)
         self._characters += entry.weight
-        self._forget(entry.at)
+        self._forget()
         if self._watching is None or self._watching.done():
             self._watching = asyncio.create_task(self._watch())
 
-    def _forget(self, now: float) -> None:
-        """Forget what is old, as long as the primary that has it is there, and what is too much."""
+    def _forget(self) -> None:
+        """Forget what was old when the primary that has it was seen last, and what is too much."""
         entries = self._entries
         # What a successor has to be asked for does not grow old.
-        since = now - self._seconds if self._primaries.era() == self._era else float("-inf")
+        since = self._checked_at - self._seconds if self._primaries.era() == self._era else float("-inf")
         while entries and (entries[0].at < since or self._jobs > COUNT or self._characters > CHARACTERS):
             entry = entries.popleft()
             self._jobs -= len(entry.jobs)
@@ -148,6 +152,7 @@ class RecentJobs:
         """Check the primary from time to time, as long as jobs are remembered."""
         while self._entries:
             await asyncio.sleep(CHECK)
+            asked_at = time.monotonic()
             try:
                 await self._primaries.check()
                 await self.ready()
@@ -156,7 +161,8 @@ class RecentJobs:
             except Exception:
                 logger.exception("written jobs were not looked for")
             else:
-                self._forget(time.monotonic())
+                self._checked_at = asked_at
+                self._forget()
 
     async def _restore_all(self) -> None:
         began, looked_for, restored, replaced = time.monotonic(), 0, 0, False

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Collection, Sequence
+from types import SimpleNamespace
 
 import pytest
 
@@ -155,11 +157,35 @@ async def test_what_is_too_much_or_too_old_is_forgotten(
     primaries.replace()
     await jobs.ready()
     assert primaries.has == longer[-5:]
+
+
+async def test_what_was_old_at_a_check_is_forgotten(
+    jobs: RecentJobs, primaries: Primaries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent, "CHECK", 0.001)
     monkeypatch.setattr(jobs, "_seconds", 0.0)
-    last = await write(jobs, primaries)
+    await write(jobs, primaries)
+    assert jobs._watching is not None
+    async with asyncio.timeout(PATIENCE):
+        await jobs._watching
     primaries.replace()
     await jobs.ready()
-    assert primaries.has in ([], last)
+    assert primaries.has == []
+
+
+async def test_a_process_that_was_frozen_forgets_nothing_before_it_has_checked(
+    jobs: RecentJobs, primaries: Primaries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer of the old primary that it reads first says nothing of the time in between."""
+    written = await write(jobs, primaries)
+    era = await jobs.ready()
+    on_its_way = [new_job()]
+    now = time.monotonic()
+    monkeypatch.setattr(recent, "time", SimpleNamespace(monotonic=lambda: now + 10 * recent.SECONDS))
+    jobs.add(on_its_way, [answer(job) for job in on_its_way], era)
+    primaries.replace()
+    await jobs.ready()
+    assert primaries.has == [*written, *on_its_way]
 
 
 async def test_due_times_stay_and_holders_are_left_to_their_producers(jobs: RecentJobs, primaries: Primaries) -> None:
