@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         JobNotFound,
         LifespanFailed,
         NotFound,
+        NoWorker,
         OperationNotFound,
         OutcomeUnknown,
         QueueClosed,
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
         WrongState,
     )
     from queue_core.model.events import Event
-    from queue_core.model.job import Job
+    from queue_core.model.job import Job, NewJob
     from queue_core.model.report import Page
     from queue_core.model.retry import Reschedule, Retry, RetryLater
     from queue_core.model.rules import Priority
@@ -85,6 +86,7 @@ __all__ = [
     "JobQueue",
     "LifespanFailed",
     "Middleware",
+    "NewJob",
     "NoWorker",
     "NotFound",
     "OperationNotFound",
@@ -169,6 +171,7 @@ _HOMES = {
     "JobHandle": "client.results",
     "Event": "model.events",
     "Job": "model.job",
+    "NewJob": "model.job",
     "JobLogFilter": "client.logs",
     "job_log_fields": "client.logs",
     "Middleware": "client.middleware",

@@ -1,5 +1,6 @@
 """What an import loads, seen in an interpreter that has loaded nothing else."""
 
+import ast
 import os
 import pty
 import subprocess
@@ -116,6 +117,14 @@ def test_what_the_package_offers_is_there(name: str) -> None:
 
 def test_the_package_offers_what_it_says() -> None:
     assert sorted(queue_core._HOMES) == queue_core.__all__
+    tree = ast.parse(Path(str(queue_core.__file__)).read_text(encoding="utf-8"))
+    seen = {
+        name.name: str(line.module).removeprefix("queue_core.")
+        for line in ast.walk(tree)
+        if isinstance(line, ast.ImportFrom) and str(line.module).startswith("queue_core.")
+        for name in line.names
+    }
+    assert seen == queue_core._HOMES, "what a type checker finds"
 
 
 def test_every_error_is_public() -> None:
