@@ -76,6 +76,18 @@ async def test_structlog(capsys: pytest.CaptureFixture[str]) -> None:
     assert entries[f"job {job_id}"]["traceback"].endswith("ValueError: no image")
 
 
+def test_structlog_keeps_tracebacks_of_handlers(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(blocks("python")[1], {})
+    for log in (structlog.get_logger("app"), logging.getLogger("app")):
+        try:
+            raise ValueError("no image")
+        except ValueError:
+            log.exception("caught")
+        entry = json.loads(capsys.readouterr().err)
+        assert entry["exception"].startswith("Traceback")
+        assert entry["exception"].endswith("ValueError: no image")
+
+
 def test_in_worker_run_each_line_is_there_once(capsys: pytest.CaptureFixture[str]) -> None:
     start_log(parser_of().parse_args(["exporter"]))
     for block in blocks("python"):
