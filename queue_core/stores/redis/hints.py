@@ -70,7 +70,8 @@ class Presence:
         return set(self._had)
 
     def _refused(self, error: StoreRefused) -> None:
-        if not isinstance(error.__cause__, ClusterCrossSlotError):
+        # Older versions of the client have the class only for their own client of a cluster.
+        if not isinstance(error.__cause__, ClusterCrossSlotError) and not str(error.__cause__).startswith("CROSSSLOT"):
             raise error
         self._apart = True
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
+from redis.exceptions import ClusterCrossSlotError, ResponseError
 
 from jobconsole.embedded.servers import EmbeddedServers
-from queue_core.errors import StoreUnavailable
+from queue_core.errors import StoreRefused, StoreUnavailable
 from queue_core.model.operation import Author, ChangeOptions, OperationRequest
 from queue_core.model.settings import RedisSettings
 from queue_core.stores.redis import hints, settle
@@ -278,6 +280,33 @@ async def test_presence_finds_those_that_are_there(
         await client.delete(link.keys.of(name, "thing"))
     assert not await found.any(names)
     assert await found.find(names) == set()
+    await link.close()
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        ClusterCrossSlotError("Keys in request don't hash to the same slot"),
+        ResponseError("CROSSSLOT Keys in request don't hash to the same slot"),
+    ],
+)
+@pytest.mark.parametrize("look", ["any", "find"])
+async def test_a_cluster_is_known_by_its_refusal(
+    settings: RedisSettings, monkeypatch: pytest.MonkeyPatch, refusal: Exception, look: str
+) -> None:
+    """Older versions of the client have no class for it outside of their own client of a cluster."""
+    link = RedisLink(settings)
+    send = link.send
+
+    async def refuse_several(commands: Pipeline) -> list[Any]:
+        if any(len(args) > 2 for args, _ in commands.command_stack):
+            raise StoreRefused("redis", str(refusal)) from refusal
+        return await send(commands)
+
+    monkeypatch.setattr(link, "send", refuse_several)
+    found = Presence(link, "thing")
+    assert not await getattr(found, look)(["a", "b", "c"])
+    assert found._apart
     await link.close()
 
 
