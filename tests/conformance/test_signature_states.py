@@ -164,6 +164,31 @@ async def test_deaths_before_do_not_count(world: World) -> None:
     assert await word(world) == "regressed"
 
 
+async def test_resolved_in_a_release_that_no_worker_has_announced_yet(world: World) -> None:
+    await die(world, "r124")
+    await world.advance(1)
+    await signatures_of(world).resolve(SIGNATURE, in_="r126")
+    await world.advance(1)
+    await die(world, "r124")
+    await die(world, "r125")
+    assert await word(world) == "resolved"
+    await die(world, "r126")
+    assert await word(world) == "resolved"
+    await die(world, "r127")
+    assert await word(world) == "regressed"
+
+
+async def test_resolved_in_an_unannounced_release_whose_name_has_no_order(world: World) -> None:
+    await die(world, "r124")
+    await world.advance(1)
+    await signatures_of(world).resolve(SIGNATURE, in_="hotfix")
+    await world.advance(1)
+    await die(world, "r124")
+    assert await word(world) == "resolved"
+    await die(world, "r125")
+    assert await word(world) == "regressed", "it was deployed after that"
+
+
 async def test_resolved_in_the_next_release(world: World) -> None:
     await die(world, "r124")
     await world.store.register_release("r125")

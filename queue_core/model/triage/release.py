@@ -81,6 +81,12 @@ def version_of(name: str) -> Version | None:
     return Version("" if family == "v" else family, key)
 
 
+def has_greater_version(name: str, other: str) -> bool | None:
+    """Return whether a release has a greater version than another one; None: they are no versions of one family."""
+    mine, its = version_of(name), version_of(other)
+    return mine.exceeds(its) if mine and its and mine.family == its.family else None
+
+
 def _before(match: re.Match[str]) -> tuple[object, ...]:
     """Return the order among the pre-releases of a version; the version itself comes after them."""
     if match["pre"]:

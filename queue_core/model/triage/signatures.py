@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from queue_core.errors import InvalidArgument
 from queue_core.model.text import safe
-from queue_core.model.triage.release import UNKNOWN, parse_release
+from queue_core.model.triage.release import UNKNOWN, has_greater_version, parse_release
 
 SignatureWord = Literal["new", "regressed", "known", "resolved", "muted"]
 """new: its first death is within the window. known: nothing else. muted: until a time, or until it has grown so often.
@@ -169,8 +169,8 @@ class ReleaseOrder:
 def came_back(facts: SignatureFacts, deaths: Sequence[SignatureDeaths], order: ReleaseOrder) -> float | None:
     """Return when a resolved signature came back, in seconds since the epoch; None: it did not.
 
-    A death on a release up to the one that mends it is no return, however late; one on an unknown release is, when its
-    attempt began after the signature was resolved.
+    A death on a release up to the one that mends it is no return, however late, also while that one is not deployed;
+    one on an unknown release is, when its attempt began after the signature was resolved.
     """
     found = [
         one.first_at if one.first_at > facts.at else one.last_at
@@ -181,13 +181,15 @@ def came_back(facts: SignatureFacts, deaths: Sequence[SignatureDeaths], order: R
 
 
 def _later(facts: SignatureFacts, one: SignatureDeaths, order: ReleaseOrder) -> bool:
-    place = order.place(one.release)
-    if facts.release == NEXT and place is not None:
-        return order.known[one.release][2] > facts.at
-    mended = order.place(order.number(facts.release)) if facts.release not in (NEXT, NOW) else None
-    if place is None or mended is None:
+    if facts.release == NOW or one.release not in order.known:
         return one.last_started > facts.at
-    return place > mended
+    name, place, first_seen = order.known[one.release]
+    mended = order.place(order.number(facts.release))
+    if facts.release != NEXT and mended is not None:
+        return place > mended
+    # The next release, or one that no worker has announced yet: the order of versions counts, else that of time.
+    greater = has_greater_version(name, facts.release)
+    return first_seen > facts.at if greater is None else greater
 
 
 class Ruled(NamedTuple):
