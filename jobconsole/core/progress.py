@@ -107,7 +107,7 @@ def canary_words(line: OperationLine) -> str:
     """Return how its canary goes or went; "" where it has none."""
     one = line.operation
     rollout, stage = one.request.rollout, one.stage
-    if one.request.verb != "retry" or not stage.of or one.waits_for:
+    if one.request.verb != "retry" or not stage.of or one.waits_for or one.state == "preparing":
         return ""
     name = "ramp" if rollout.ramp else "canary"
     if not one.in_canary:

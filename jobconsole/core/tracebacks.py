@@ -44,6 +44,11 @@ class Section:
     frames: tuple[StackFrame, ...]
     error: tuple[str, ...]
 
+    @property
+    def headline(self) -> int:
+        """The line of the error that names the exception: of a SyntaxError it is below the indented source."""
+        return next((at for at, line in enumerate(self.error) if line and not line[0].isspace()), 0)
+
 
 def parse(text: str) -> tuple[Section, ...]:
     """Return the exceptions of a traceback, the last one (the one that ended the attempt) at the end.

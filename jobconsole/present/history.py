@@ -106,10 +106,13 @@ def peek_lines(text: str, error: str, width: int, height: int, glyphs: Glyphs) -
     """Return the heart of a traceback in few lines: what was raised, and where in the application."""
     sections = parse(text) if text.strip() else ()
     raised = sections[-1].error if sections else ()
-    words = raised[0] if raised else error
+    words = raised[sections[-1].headline] if raised else error
     frame = top_frame(sections)
-    below = 2 if frame else 0
-    lines: list[Line] = [((part, "bad"),) for part in wrap(words, width)[: max(1, height - below)]]
+    below = min(2, max(0, height - 1)) if frame else 0
+    parts, most = wrap(words, width), max(1, height - below)
+    lines: list[Line] = [((part, "bad"),) for part in parts[:most]]
+    if len(parts) > most:
+        lines[-1] = fit(((f"{parts[most - 1]} {parts[most]}", "bad"),), width, ellipsis=glyphs.ellipsis)
     return lines + _frame(frame, width, glyphs)[:below] if frame else lines
 
 
@@ -122,7 +125,7 @@ def section_link(sections: tuple[Section, ...], number: int) -> str:
 def _section(section: Section, width: int, glyphs: Glyphs, everything: bool) -> list[Line]:
     lines: list[Line] = []
     for index, line in enumerate(section.error):
-        tone = "bad" if index == 0 else "text"
+        tone = "bad" if index == section.headline else "text"
         lines += [((part, tone),) for part in wrap(line, width)]
     if not section.frames:
         return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -12,8 +13,8 @@ from jobconsole.core.latency import word
 from jobconsole.core.rows import NAME, retried_before
 from jobconsole.format import humanize
 from jobconsole.format.humanize import moment_of, plural, size
-from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Span, wrap
-from jobconsole.present.columns import fact_line, fact_lines
+from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Span, width_of, wrap
+from jobconsole.present.columns import GAP, fact_line, fact_lines
 from jobconsole.present.facts import Fact, Facts, but, of_group, of_job, only
 from jobconsole.present.history import diff_lines, peek_lines, timeline_lines, traceback_lines
 from jobconsole.present.release import LiveSince, trend_lines
@@ -76,14 +77,25 @@ def signature_lines(info: SignatureInfo, context: RenderContext, width: int, not
     ]
 
 
-def group_brief(info: SignatureInfo, notes: GroupNotes, context: RenderContext) -> Line:
-    """Return in one line the outcome of earlier retries of a group, how to repair it, or what it concerns."""
-    return fact_line(but(notes.facts(context.now)) or only(of_group(info), "types", "queues"), context)
+def group_brief(info: SignatureInfo, notes: GroupNotes, context: RenderContext) -> list[Fact]:
+    """Return the outcome of earlier retries of a group, how to repair it, or what it concerns."""
+    return but(notes.facts(context.now)) or only(of_group(info), "types", "queues")
 
 
-def job_brief(job: Job, context: RenderContext) -> Line:
-    """Return a job's queue, attempts and times in one line."""
-    return fact_line(only(of_job(job), "queue", "attempts", "due", "started", "ended"), context)
+def job_brief(job: Job) -> list[Fact]:
+    """Return a job's queue, attempts and times."""
+    return only(of_job(job), "queue", "attempts", "due", "started", "ended")
+
+
+def packed(facts: Sequence[Fact], context: RenderContext, width: int, height: int) -> list[Line]:
+    """Return facts in as few lines as hold them; what does not fit in `height` lines is cut at the end of the last."""
+    lines: list[list[Fact]] = [[]]
+    for fact in facts:
+        wider = width_of(fact_line([*lines[-1], fact], context)) - GAP > width
+        if lines[-1] and wider and len(lines) < height:
+            lines.append([])
+        lines[-1].append(fact)
+    return [fact_line(line, context) for line in lines]
 
 
 STAMP = 9
@@ -264,8 +276,8 @@ def brief_lines(
 ) -> list[Line]:
     """Return the heart of the matter in a few lines."""
     job = data.job
-    below = group_brief(subject.group, notes, context) if subject.group else job_brief(job, context)
+    facts = group_brief(subject.group, notes, context) if subject.group else job_brief(job)
     lines = peek_lines(job.traceback or "", job.error or "", width, height - 1, context.glyphs)
     if not lines or not (job.error or job.traceback):
         lines = [((job.progress_message or "no error", "muted"),)]
-    return [*lines, below]
+    return [*lines, *packed(facts, context, width, height - len(lines))]

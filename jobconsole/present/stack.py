@@ -10,7 +10,7 @@ from typing import Any
 
 from jobconsole.core.rows import NAME
 from jobconsole.format import humanize
-from jobconsole.format.spans import Line, RenderContext, wrap
+from jobconsole.format.spans import Line, RenderContext, Spans, fit, width_of, wrap
 from queue_core.model.report import JobStack
 from queue_core.model.text import safe
 from queue_core.ports.operations import STACKS_OF_A_JOB
@@ -170,11 +170,16 @@ def _frame_lines(stack: LiveStack, all_frames: bool, context: RenderContext, wid
     lines: list[Line] = []
     for frame in shown:
         tone = "muted" if frame.library else "strong"
-        lines.append(((f"  {frame.place}  "[:width], "text"), (frame.function, tone)))
+        lines.append(_cut(((f"  {frame.place}  ", "text"), (frame.function, tone)), context, width))
         if frame.code:
-            lines.append(((f"      {frame.code}"[:width], "muted" if frame.library else "text"),))
+            code = ((f"      {frame.code}", "muted" if frame.library else "text"),)
+            lines.append(_cut(code, context, width))
     folded = len(stack.frames) - len(shown)
     if folded:
         words = humanize.plural(folded, "library frame")
         lines.append(((f"  {context.glyphs.ellipsis} {words} folded; {key} shows them", "muted"),))
     return lines
+
+
+def _cut(line: Spans, context: RenderContext, width: int) -> Line:
+    return line if width_of(line) <= width else fit(line, width, ellipsis=context.glyphs.ellipsis)

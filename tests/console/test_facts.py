@@ -14,7 +14,7 @@ from jobconsole.core.progress import operation_line
 from jobconsole.format.glyphs import UNICODE
 from jobconsole.format.spans import HIGHEST, LABEL, RenderContext, labelled, width_of
 from jobconsole.present.facts import Fact, Facts, cells, of_group, of_job, of_operation, of_schedule, only
-from jobconsole.present.job import job_lines
+from jobconsole.present.job import job_lines, packed
 from jobconsole.present.operation import operation_lines
 from queue_core.model.operation import Outcomes, Rollout
 from tests.console.making import operation
@@ -23,6 +23,16 @@ from tests.tui.still import PLANNED, SIGNATURES, job
 NOW = datetime(2026, 3, 1, 3, 7, 41, tzinfo=UTC)
 MOMENT = RenderContext(NOW, UNICODE)
 HOSTILE = "\x1b]0;owned\x07 \u202e"
+
+
+@pytest.mark.parametrize("height", [1, 2, 3])
+def test_facts_are_cut_only_where_no_line_is_left(height: int) -> None:
+    facts = [Fact("state", "known"), Fact("since", "r2 " * 12), Fact("owner", "ana"), Fact("repair", "r3 " * 12)]
+    lines = packed(facts, RenderContext(NOW, UNICODE), 50, height)
+    assert len(lines) == min(height, 3)
+    labels = [text.strip() for line in lines for text, tone in line if tone == "muted"]
+    assert labels == ["state", "since", "owner", "repair"], "in their order, none left out"
+    assert all(width_of(line) <= 52 for line in lines[:-1] or ([lines[0]] if height == 3 else [])), "whole facts"
 
 
 def text_of(facts: Facts, label: str) -> str:

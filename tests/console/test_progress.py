@@ -72,6 +72,7 @@ def test_what_has_ended_is_forgotten() -> None:
         ),
         ({"total": 100, "done": 20, "barrier": 100}, None, "canary of 10 passed"),
         ({"total": 8, "done": 3}, None, ""),
+        ({"total": 100, "done": 0, "barrier": 0, "state": "preparing"}, None, ""),
         ({"total": 100, "done": 3, "barrier": 100, "verb": "delete"}, None, ""),
     ],
 )  # fmt: skip

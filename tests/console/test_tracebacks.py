@@ -7,6 +7,8 @@ import traceback
 import pytest
 
 from jobconsole.core.tracebacks import parse, top_frame
+from jobconsole.format.glyphs import UNICODE
+from jobconsole.present.history import peek_lines
 
 SIMPLE = """Traceback (most recent call last):
   File "/srv/app/mail.py", line 88, in send_email
@@ -26,6 +28,28 @@ def test_frames_with_their_source_and_marks() -> None:
     assert first.source == ("client.send(message)", "~~~~~~~~~~~^^^^^^^^^")
     assert (first.application, second.application) == (True, False)
     assert section.error == ("TimeoutError: smtp mx-7:25 timed out", "after 10 seconds")
+
+
+def test_a_syntax_error_is_named_by_its_message_and_not_by_the_source_above_it() -> None:
+    try:
+        compile("07", "/srv/app/zeros.py", "exec")
+    except SyntaxError as error:
+        text, words = traceback.format_exc(), str(error)
+    first = peek_lines(text, words, 120, 5, UNICODE)[0]
+    assert "".join(part for part, _ in first).startswith("SyntaxError: leading zeros")
+
+
+def test_a_long_message_that_is_cut_ends_in_an_ellipsis() -> None:
+    text = f"TimeoutError: {'far ' * 40}\n"
+    lines = ["".join(part for part, _ in line) for line in peek_lines("", text.strip(), 40, 2, UNICODE)]
+    assert [len(line) for line in lines] == [37, 40]
+    assert lines[1].endswith("…")
+    assert peek_lines("", "TimeoutError: far", 40, 2, UNICODE) == [(("TimeoutError: far", "bad"),)]
+
+
+def test_of_two_lines_one_is_the_place() -> None:
+    lines = ["".join(part for part, _ in line).strip() for line in peek_lines(SIMPLE, "", 60, 2, UNICODE)]
+    assert lines == ["TimeoutError: smtp mx-7:25 timed out", "srv/app/mail.py:88  send_email"]
 
 
 def test_the_top_frame_is_the_innermost_of_the_application() -> None:

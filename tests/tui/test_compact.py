@@ -62,6 +62,23 @@ async def test_eleven_signatures_fit_while_nothing_runs() -> None:
         assert seat.view.focused is not seat.table("running"), "there is nothing to go to"
 
 
+@pytest.mark.parametrize(
+    ("running", "slots", "shown"),
+    [(0, 0, "nothing runs · no worker is alive"), (10, 8, "Running  10 running"), (7, 8, "Running  7 of 8 slots busy")],
+)
+async def test_slots_are_named_only_where_there_are_so_many(
+    monkeypatch: pytest.MonkeyPatch, running: int, slots: int, shown: str
+) -> None:
+    whole = still.snapshot
+    if not running:
+        monkeypatch.setattr(still, "running", list)
+    totals = replace(whole().totals, running=running, slots=slots)
+    monkeypatch.setattr(still, "snapshot", lambda: replace(whole(), totals=totals))
+    async with seated(still_app(), NARROW) as seat:
+        await show(seat)
+        assert shown in seat.text()
+
+
 @pytest.mark.usefixtures("idle")
 async def test_titles_that_differ_at_their_ends_are_cut_in_the_middle() -> None:
     async with seated(still_app(), NARROW) as seat:

@@ -6,6 +6,7 @@ import pytest
 
 from queue_core import JobQueue
 from queue_core.model.events import Event, EventBatch
+from queue_core.model.filters import parse
 from queue_core.model.schedule import Schedule
 from queue_core.model.text import storable
 from tests.conformance.making import failure
@@ -64,6 +65,22 @@ async def test_hostile_text_everywhere(sit: Sit, jobs: JobQueue, world: World, s
         await seat.pilot.pause()
         assert_harmless(seat)
     assert claim.id
+
+
+async def test_a_filter_of_control_characters_is_harmless_in_sheets(sit: Sit, buried: dict[str, list[str]]) -> None:
+    async with sit(drawn=True) as seat:
+        await seat.ready()
+        for view, name in (("1", "signatures"), ("3", "all-jobs")):
+            await seat.press(view)
+            await seat.until(lambda name=name: seat.table(name).selection.rows)
+            # As pasted, or from a link.
+            seat.view.filter_line.hold(parse('!"\x1b]0;owned\x07"'), '!"\x1b]0;owned\x07"')
+            await seat.until("/!")
+            await seat.until(lambda name=name: seat.table(name).selection.rows)
+            await seat.press("asterisk", "R")
+            await seat.until("owned")
+            assert_harmless(seat)
+            await seat.press("escape", "escape")
 
 
 async def test_hostile_text_in_the_filter(sit: Sit, buried: dict[str, list[str]]) -> None:

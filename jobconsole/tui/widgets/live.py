@@ -190,9 +190,9 @@ class RunningTable(Table[RunningJob]):
         snapshot = self.console.model.snapshot
         if snapshot is None or snapshot.totals.running:
             return "no long-running jobs"
-        return (
-            f"nothing runs {self.console.glyphs.separator} {plural(snapshot.totals.slots, 'slot is', 'slots are')} free"
-        )
+        slots = snapshot.totals.slots
+        free = f"{plural(slots, 'slot is', 'slots are')} free" if slots else "no worker is alive"
+        return f"nothing runs {self.console.glyphs.separator} {free}"
 
     def heading(self) -> Spans:
         """Title with how many run, of how many that could."""
@@ -203,7 +203,9 @@ class RunningTable(Table[RunningJob]):
         watched = f", {exact(LIVE_LIMIT)} of them watched" if self.console.model.running.dropped else ""
         if self.idle and not self.inner_height:
             return (("Running", "title"), (f"  {self.empty}", "muted"))
-        words = f"  {exact(totals.running)} of {plural(totals.slots, 'slot')} busy{watched}"
+        # Jobs of workers that are gone run until their lease is over, and have no slots any more.
+        counted = f"{exact(totals.running)} of {plural(totals.slots, 'slot')} busy"
+        words = f"  {counted if totals.running <= totals.slots > 0 else f'{exact(totals.running)} running'}{watched}"
         return (("Running", "title"), (words, "muted"))
 
     def note(self) -> Spans:

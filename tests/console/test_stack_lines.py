@@ -1,0 +1,25 @@
+"""The stack of a running job as lines of a screen."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from jobconsole.format.glyphs import UNICODE
+from jobconsole.format.spans import RenderContext, width_of
+from jobconsole.present.stack import LiveStack, StackLine, stack_lines
+
+NOW = datetime(2026, 3, 1, 3, 7, 41, tzinfo=UTC)
+
+
+def test_what_is_cut_of_a_frame_ends_in_an_ellipsis() -> None:
+    short = StackLine("app/nfs.py:40", "read_block", "return os.pread(fd, size, at)", False)
+    long = StackLine("app/nfs.py:41", "read_" * 12, "return 日本語の名前(" + "size, " * 20 + ")", False)
+    stack = LiveStack(
+        number=1, worker="vm:1", requested_at=NOW, taken_at=NOW, kind="task", problem="", frames=(short, long),
+        lag=0.01, memory=1 << 20, grown=None,
+    )  # fmt: skip
+    lines = stack_lines([stack], False, RenderContext(NOW, UNICODE), 50)[-5:-1]
+    texts = ["".join(part for part, _ in line) for line in lines]
+    assert all(width_of(line) <= 50 for line in lines)
+    assert texts[:2] == ["  app/nfs.py:40  read_block", "      return os.pread(fd, size, at)"]
+    assert [text[-1] for text in texts[2:]] == ["…", "…"]
