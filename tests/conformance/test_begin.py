@@ -53,6 +53,15 @@ async def test_never_begun_is_never_lost(world: World) -> None:
     assert (await world.inspector.conservation()).unfinished == 1
 
 
+async def test_what_has_not_begun_is_not_buried_however_often_it_was_lost_before(world: World) -> None:
+    job_id = await world.lost(2)
+    await world.claim_job(job_id, start_count=0)
+    await world.advance(LEASE + 1)
+    (reclaimed,) = await world.store.reclaim(10, 3)
+    assert (reclaimed.losses, reclaimed.started, reclaimed.rank is None) == (2, False, False)
+    assert await world.status(job_id) == "queued"
+
+
 async def test_one_that_somebody_cancelled_meanwhile_is_cancelled(world: World) -> None:
     _, second = await claim_two(world, begin=1)
     await world.change("cancel", [second])

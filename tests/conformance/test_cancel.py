@@ -118,3 +118,21 @@ async def test_a_cancelled_job_is_not_retried(world: World) -> None:
     await world.change("cancel", [job_id])
     assert (await world.change("retry", [job_id])).ids == ()
     assert await world.status(job_id) == "cancelled"
+
+
+@pytest.mark.parametrize("end", ["completed", "dead", "lost"])
+async def test_a_request_that_came_too_late_is_no_request_of_a_later_attempt(world: World, end: str) -> None:
+    """The same worker runs the job again after an operator's retry."""
+    claim = await world.running()
+    await world.change("cancel", [claim.id])
+    assert (await world.beat(held(claim))).cancel == (claim.id,)
+    if end == "lost":
+        await world.advance(LEASE + 1)
+        assert [job.rank for job in await world.store.reclaim(10, 1)] == [None]
+    else:
+        assert (await world.settle(claim, end)).accepted
+    assert (await world.beat()).cancel == ()
+    assert (await world.change("retry", [claim.id])).ids == (claim.id,)
+    again = await world.claim_job(claim.id)
+    reply = await world.beat(held(again))
+    assert (reply.lost, reply.cancel) == ((), ())

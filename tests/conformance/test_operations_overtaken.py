@@ -7,7 +7,7 @@ import pytest
 from queue_core.errors import JobNotFound
 from queue_core.model.job import Job
 from queue_core.model.operation import UNCHANGED, Author, ChangeOptions, MemberVerb, OperationRequest
-from tests.conformance.making import QUEUE
+from tests.conformance.making import LEASE, QUEUE, outcome
 from tests.conformance.world import World
 
 AUTHOR = Author("ana", "bastion-1")
@@ -24,6 +24,10 @@ CHANGES = (
     ("trashed", "purge"),
     ("trashed", "retry"),
     ("completed", "retry"),
+    ("completed", "retry complete"),
+    ("dead", "retry bury"),
+    ("queued", "release"),
+    ("running", "reclaim claim"),
     ("queued", "move"),
     ("queued", "move back"),
     ("scheduled", "move"),
@@ -34,6 +38,8 @@ CHANGES = (
     ("running", "cancel"),
 )
 """States that jobs are chosen in, and what others do to them before the step."""
+ATTEMPTS = {"complete": "completed", "bury": "dead", "release": "released", "claim": "", "reclaim": ""}
+"""How a further attempt of them ends, by its name."""
 
 
 async def begun(world: World, verb: MemberVerb, job_id: str, way: ChangeOptions) -> int:
@@ -45,7 +51,10 @@ async def begun(world: World, verb: MemberVerb, job_id: str, way: ChangeOptions)
 
 
 async def changed(world: World, verb: str, ids: list[str]) -> None:
-    """Change jobs as somebody else does: at once, or, where jobs are moved, by an operation."""
+    """Change jobs as somebody else does: at once, by an operation where they are moved, or as workers that run them."""
+    if verb in ATTEMPTS:
+        await attempted(world, verb, ids)
+        return
     if verb not in {"move", "back"}:
         assert set((await world.change(verb, ids)).ids) == set(ids)
         return
@@ -54,6 +63,18 @@ async def changed(world: World, verb: str, ids: list[str]) -> None:
     await world.operations.add(number, ids)
     await world.operations.move(number, "running")
     assert (await world.operations.step(number, 100)).operation.processed == len(ids)
+
+
+async def attempted(world: World, verb: str, ids: list[str]) -> None:
+    """Run jobs again, up to the end that is named; "claim": up to no end; "reclaim": their worker is lost."""
+    if verb == "reclaim":
+        await world.advance(LEASE + 1)
+        assert {job.id for job in await world.store.reclaim(100)} >= set(ids)
+        return
+    claims = await world.claim(ids=ids)
+    assert {claim.id for claim in claims} == set(ids)
+    if kind := ATTEMPTS[verb]:
+        assert all(await world.settle_all([outcome(claim, kind) for claim in claims]))
 
 
 @pytest.mark.parametrize(("state", "changes"), CHANGES)

@@ -165,3 +165,15 @@ async def test_a_retried_job_is_not_ended_by_its_earlier_attempt(world: World) -
     assert (await world.settle(first, "retrying")).accepted
     assert await world.job(first.id) == before
     assert (await world.settle(second, "completed")).accepted
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_attempt_that_never_began_did_not_end_as_a_later_one_did(world: World, kind: str) -> None:
+    """It has left no failure by which it could be told from the attempt that ended its job."""
+    job_id = await world.insert()
+    claim = await world.claim_job(job_id, start_count=0)
+    await reclaimed(world, job_id)
+    assert (await world.settle(await world.claim_job(job_id, worker="worker-2"), kind)).accepted
+    before = await world.job(job_id)
+    assert not (await world.settle(claim, kind)).accepted
+    assert await world.job(job_id) == before

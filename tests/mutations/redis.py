@@ -47,6 +47,13 @@ REDIS = (
         "cancel settle",
         ("    if job[4] then\n", "    if false then\n"),
     ),
+    lua(
+        "cancel-requests-outlive-attempts-that-were-lost",
+        "settle",
+        "reclaim",
+        "cancel",
+        ("    redis.call('HDEL', KEYS[6], id)\n    if started", "    if started"),
+    ),
     alone(
         "epoch", "claim", "claim", ("redis/store/test_traps.py",), ("digits(last) .. epoch", "digits(last) .. '000'")
     ),

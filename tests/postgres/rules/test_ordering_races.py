@@ -85,3 +85,14 @@ def test_a_key_that_nobody_uses_leaves_nothing_behind(new_hand: NewHand) -> None
     assert state(hand, on.key).locks == 1
     Player(hand, cancel(members_of([on.running, on.lost, on.second]), ChangeOptions(), RULES)).finish()
     assert tuple(state(hand, on.key)) == (0, 0, 0)
+
+
+def test_what_was_put_off_since_it_was_named_is_not_promoted(new_hand: NewHand) -> None:
+    """Another transaction comes between the read of what is due and the lock of its key."""
+    hand = new_hand()
+    on = scene(hand)
+    where = "select status::text, admitted, rank from jobs where id = %(due)s"
+    hand.do("update jobs set run_at = now() + interval '1 hour' where id = %(due)s", on._asdict())
+    before = hand.do(where, on._asdict())
+    Player(hand, promote_with_keys([(on.due, QUEUE, None, on.key)], RULES)).finish()
+    assert hand.do(where, on._asdict()) == before
