@@ -177,3 +177,14 @@ async def test_an_attempt_that_never_began_did_not_end_as_a_later_one_did(world:
     before = await world.job(job_id)
     assert not (await world.settle(claim, kind)).accepted
     assert await world.job(job_id) == before
+
+
+async def test_the_cancel_of_an_attempt_that_never_began_is_its_loss_s(world: World) -> None:
+    """Its worker was told of the request, and stores that it has ended the job: others had taken it back before."""
+    claim = await world.claim_job(await world.insert(), start_count=0)
+    await world.change("cancel", [claim.id])
+    await world.advance(LEASE + 1)
+    assert [one.cancelled for one in await world.store.reclaim(10, 3)] == [True]
+    before = await world.job(claim.id)
+    assert not (await world.settle(claim, "cancelled")).accepted
+    assert await world.job(claim.id) == before

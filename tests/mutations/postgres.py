@@ -83,6 +83,20 @@ POSTGRES = (
         keyword="put_off",
         block="promote_keyed",
     ),
+    Mutant(
+        "postgres-retries-let-others-pass",
+        f"{SQL}/ordering.sql",
+        (("(true, 'retrying'), ", ""),),
+        ("postgres/rules/test_passed_keys.py",),
+        block="raise_watermark",
+    ),
+    pg(
+        "cancel-of-what-had-not-begun-is-its-worker-s",
+        "settle",
+        "reclaim",
+        "stale",
+        ("CASE WHEN started THEN worker END, created_at", "worker, created_at"),
+    ),
     pg("reclaim-ignores-cancels", "settle", "reclaim", "reclaim cancel", (" WHEN e.cancel THEN 'cancelled'", "")),
     pg(
         "all-deaths-are-poison",

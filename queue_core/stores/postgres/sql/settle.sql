@@ -236,8 +236,9 @@ WITH expired AS MATERIALIZED (
                              max_retries, last_token, error, worker, created_at, started_at, ordering_key, unique_key,
                              unique_seconds, release)
     SELECT id, queue_id, seq, priority, 'cancelled', run_at, type, payload, tags, headers, retry_count, crashes, losses + started::int, max_retries,
-           token, CASE WHEN started THEN %(exception)s || ': ' || %(loss_text)s || ' (last: ' || worker || ')' ELSE error END, worker,
-           created_at, started_at, ordering_key, unique_key, unique_seconds, release
+           token, CASE WHEN started THEN %(exception)s || ': ' || %(loss_text)s || ' (last: ' || worker || ')' ELSE error END,
+           -- One that had not begun leaves no attempt: settled_already would take this for an end that its worker stored.
+           CASE WHEN started THEN worker END, created_at, started_at, ordering_key, unique_key, unique_seconds, release
       FROM stopped
 ), buried AS (
     INSERT INTO {schema}.jobs_dead (id, queue_id, seq, priority, run_at, type, payload, tags, headers, retry_count, crashes, losses, max_retries,
