@@ -75,6 +75,15 @@ async def test_for_a_time_it_outlasts_upkeep_and_purge(world: World) -> None:
     assert (await put(world)).id == first
 
 
+async def test_the_end_of_an_earlier_holder_takes_nothing_from_a_later_one(world: World) -> None:
+    """Whatever becomes of a job that once had the key: it is deleted, purged, or over its retention."""
+    first = await world.job_in("trashed", unique_key=KEY)
+    second = await put(world)
+    assert second.created
+    assert (await world.change("purge", [first])).ids == (first,)
+    assert (await put(world)).id == second.id
+
+
 async def test_within_a_list_the_first_wins(world: World) -> None:
     jobs = [new_job(unique_key=KEY), new_job(), new_job(unique_key=KEY), new_job(unique_key="task:b.png")]
     inserted = await world.store.insert(jobs)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
 from tests.model.explore import explore
-from tests.model.model import Jobs, Rules
+from tests.model.model import Jobs, Rules, Step
 
+COUNTEREXAMPLES = Path(__file__).with_name("counterexamples.txt")
+"""The shortest way to what breaks where a rule is left out."""
 ONE_FAILS = Jobs(fails=(True, False))
 ONE_WAITS = Jobs(waits=(True, False))
 
@@ -42,4 +45,26 @@ def test_each_rule_is_needed(rule: str) -> None:
     jobs, faults, changes, broken = NEEDED[rule]
     found = explore(jobs, faults, changes, replace(Rules(), **{rule: False}))
     assert found.broken == broken
-    assert found.steps
+    assert kept()[rule] == [found.broken, *map(text_of, found.steps)]
+
+
+def kept() -> dict[str, list[str]]:
+    """Return the counterexamples by the rules that are left out: what breaks, and the steps to it."""
+    found: dict[str, list[str]] = {}
+    for block in COUNTEREXAMPLES.read_text(encoding="utf-8").strip().split("\n\n"):
+        rule, _, broken = block.partition(": ")
+        found[rule.removeprefix("without ")] = [line.strip() for line in broken.splitlines()]
+    return found
+
+
+def text_of(step: Step) -> str:
+    """Return a step as one line: who does what to which job, and what comes of it."""
+    parts = [
+        f"worker {step.worker + 1}" if step.worker is not None else "",
+        step.name,
+        f"job {step.job + 1}" if step.job is not None else "",
+        f"({step.what})" if step.what else "",
+        f"attempt {step.attempt}" if step.attempt else "",
+        {True: "accepted", False: "refused", None: ""}[step.accepted],
+    ]
+    return " ".join(filter(None, parts))

@@ -39,13 +39,25 @@ CANNOT_CRASH = {
 """Stores of which no server can be killed, and why."""
 KILLED = 12
 """Traces on a server that is killed."""
-DELIVERED = 25
-"""Traces with a dispatcher beside the store."""
+DELIVERED, DELIVERED_PARTS = 25, range(20)
+"""Traces with a dispatcher beside the store, in each part: five hundred, as of every other store."""
+CANNOT_LOSE_OFFERS = {
+    "memory": "its ready set is the store's",
+    "postgres": "it has no ready set: a claim looks for what is ready",
+    "sqlite": "it has no ready set: a claim looks for what is ready",
+    "redis": "its ready set is written in the step that writes the job",
+}
+"""Stores with nothing beside them that could lose what was offered, and why; with a dispatcher PostgreSQL has it."""
 KINDS_OF_JOBS = [
     Jobs(fails, waits)
     for fails in ((False, False), (True, False), (True, True))
     for waits in ((False, False), (True, False))
 ]
+
+
+def test_what_a_store_cannot_have_is_named() -> None:
+    assert CANNOT_LOSE_OFFERS.keys() == OPENERS.keys()
+    assert CANNOT_CRASH.keys() < OPENERS.keys()
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -78,12 +90,13 @@ async def dispatcher(redis_url: str, redis_prefix: str) -> AsyncIterator[RedisDi
     await made.close()
 
 
+@pytest.mark.parametrize("part", DELIVERED_PARTS)
 async def test_with_delivery_beside_it(
-    empty_store_url: str, dispatcher: RedisDispatcher, monkeypatch: pytest.MonkeyPatch
+    part: int, empty_store_url: str, dispatcher: RedisDispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In mode postgres+redis: what is ready is in the ready set, comes out of it once, and is offered again if lost."""
     monkeypatch.setattr(audit, "SETTLE_SECONDS", 0.0)
-    walker = Walker(7, without=CRASHES)
+    walker = Walker(7 + part, without=CRASHES)
     world = await OPENERS["postgres"][1](empty_store_url)()
     try:
         for number in range(DELIVERED):

@@ -173,6 +173,12 @@ ABOVE = (
         ("if claim.losses + 1 >= bound:", "if False:"),
     ),
     of_worker(
+        "doubts-are-hidden-by-later-jobs",
+        "redis/recent.py",
+        ("redis/test_recent.py",),
+        ("self._era = min(self._era, era) if self._entries else era", "self._era = era"),
+    ),
+    of_worker(
         "re-offer",
         "delivery/audit.py",
         ("redis/test_traps_audit.py",),

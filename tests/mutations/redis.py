@@ -18,6 +18,12 @@ def alone(name: str, module: str, block: str, tests: tuple[str, ...], *patches: 
     return Mutant(f"redis-{name}", f"{LUA}/{module}.lua", patches, tests, "", block)
 
 
+def delivered(name: str, block: str, tests: str, *patches: Patch) -> Mutant:
+    """Return a mutant of what events are published with, that tests of delivery have to see."""
+    file = "queue_core/delivery/redis/lua/redis_events.lua"
+    return Mutant(f"redis-{name}", file, patches, (f"redis/{tests}.py",), "", block)
+
+
 REDIS = (
     lua("fence", "settle", "fence", "stale", ("status == 'running' and held == token", "status == 'running'")),
     alone("repeated-outcomes", "settle", "fence", ("redis/store/test_traps.py",), ("and 2 or 0", "and 0 or 0")),
@@ -53,6 +59,20 @@ REDIS = (
         "reclaim",
         "cancel",
         ("    redis.call('HDEL', KEYS[6], id)\n    if started", "    if started"),
+    ),
+    lua(
+        "purge-takes-the-key-of-another",
+        "change",
+        "remove",
+        "unique",
+        ("unique ~= '' and redis.call('HGET', KEYS[9], unique) == id and", "unique ~= '' and"),
+    ),
+    delivered("announced-without-number", "announce", "test_announcing", ("'INCR', KEYS[2])", "'GET', KEYS[2]) or 0")),
+    delivered(
+        "waits-are-kept-for-ever",
+        "expect",
+        "test_traps_results",
+        ("redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)\n", ""),
     ),
     alone(
         "epoch", "claim", "claim", ("redis/store/test_traps.py",), ("digits(last) .. epoch", "digits(last) .. '000'")

@@ -34,7 +34,12 @@ async def test_jobs_are_offered_and_published(
     assert (after.number, after.gap) == (found["one"].number + 1, False)
     await dispatcher.announce(READY, [])
     await bus.publish(EVENTS[:1])
-    assert (await anext(batches)).number == after.number + 1  # without events nothing is numbered
+    before = (await anext(batches)).number
+    assert before == after.number + 1  # without events nothing is numbered
+    for number in (before + 1, before + 2):
+        await dispatcher.announce(READY[:1], EVENTS[:1])
+        batch = await anext(batches)
+        assert (batch.number, batch.gap) == (number, False)
     await batches.aclose()  # type: ignore[attr-defined]
 
 

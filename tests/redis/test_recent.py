@@ -105,6 +105,16 @@ async def test_what_was_on_its_way_is_looked_for(jobs: RecentJobs, primaries: Pr
     assert primaries.has == [written]
 
 
+async def test_what_is_written_later_hides_nothing_that_is_in_doubt(jobs: RecentJobs, primaries: Primaries) -> None:
+    """Jobs that were found again after an error: it is not known which primary they were found on."""
+    doubtful, later = new_job(), new_job()
+    jobs.keep([doubtful])
+    jobs.add([later], [answer(later)], primaries.era())
+    primaries.has = [later]
+    await jobs.ready()
+    assert primaries.has == [later, doubtful]
+
+
 async def test_another_switch_meanwhile_begins_again(jobs: RecentJobs, primaries: Primaries) -> None:
     written = [job for _ in range(3) for job in await write(jobs, primaries, 3)]
     primaries.replace()

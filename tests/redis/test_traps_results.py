@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from queue_core.client import results
 from queue_core.client.results import JobHandle
 from queue_core.delivery import redis_events
+from queue_core.delivery.redis_events import RedisEventBus
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import JobResult, Outcome
 from queue_core.ports.store import ClaimRequest
@@ -114,3 +115,12 @@ async def test_many_wait_at_once_on_few_connections(jobs: JobQueue, client: Redi
         await finish(jobs, handle, str(number))
     assert await asyncio.gather(*waiting) == list(range(150))
     assert await client.pubsub_channels(f"{redis_prefix}*:done") == []
+
+
+async def test_waits_that_are_over_are_forgotten(bus: RedisEventBus, client: Redis, redis_prefix: str) -> None:
+    """While somebody waits for other jobs, too: nobody deletes those of jobs that never end."""
+    places = [f"{redis_prefix}{{{name}}}:waiters" for name in ("one", "")]
+    for place in places:
+        await client.zadd(place, {"over": 1})
+    async with bus.watch("one", "new"):
+        assert [await client.zrange(place, 0, -1) for place in places] == [["new"], ["new"]]

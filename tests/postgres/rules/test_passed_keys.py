@@ -83,6 +83,17 @@ async def test_what_comes_back_to_an_earlier_place_is_let_through_first(
         assert [await run_one(store) for _ in range(2)] == more
 
 
+async def test_a_job_that_waits_for_its_retry_holds_its_key(store: PostgresStore, postgres_url: str) -> None:
+    first, second = await insert(store, 2)
+    assert await run_one(store, "retrying", delay=LEASE) == first
+    with Hand(postgres_url) as hand:
+        # Whoever opens the key next reads what is behind its mark, where the first job has to be.
+        ((place,),) = hand.do("select seq from jobs where id = %(id)s", {"id": first})
+        assert passed(hand) == [place - 1]
+    await insert(store)
+    assert await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 10, LEASE)) == [], second
+
+
 async def eventually_promoted(store: PostgresStore) -> list[str]:
     """Promote the one job that is due, and return which jobs are ready by that."""
     found: list[str] = []
