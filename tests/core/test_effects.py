@@ -9,10 +9,11 @@ import pytest
 
 from queue_core import JobQueue
 from queue_core.client import effects
-from queue_core.client.effects import LIST, MOST
+from queue_core.client.effects import LIST, MOST, events_of, ready_of
 from queue_core.delivery.local import LocalDispatcher
-from queue_core.model.events import Event
-from queue_core.model.job import Ready
+from queue_core.model.events import Event, EventName
+from queue_core.model.job import Outcome, Ready, Settled
+from tests.conformance.making import failure
 from tests.waiting import PATIENCE
 
 
@@ -109,3 +110,16 @@ async def test_many_jobs_wait_for_no_pause(monkeypatch: pytest.MonkeyPatch) -> N
         while sum(len(ids) for ids, _ in announcing.sends) < LIST:
             announcing.sent.clear()
             await announcing.sent.wait()
+
+
+def test_an_attempt_that_failed_is_cancelled_where_somebody_asked_for_that() -> None:
+    """Subscribers hear of its job's end, and of no retry that never comes."""
+    failed = Outcome("a", 1, "default", "task", "retrying", failure=failure())
+    (event,) = events_of(failed, Settled("a", True, cancelled=True))
+    assert (event.event, event.id) == (EventName.CANCELLED, "a")
+
+
+def test_what_an_end_has_opened_is_ready() -> None:
+    opened = Ready("b", "default", 1)
+    ended = Outcome("a", 1, "default", "task", "completed")
+    assert ready_of([(ended, Settled("a", True, unblocked=(opened,)))]) == [opened]

@@ -179,6 +179,20 @@ ABOVE = (
         ("self._era = min(self._era, era) if self._entries else era", "self._era = era"),
     ),
     of_worker(
+        "cancelled-attempts-are-told-of-as-retried",
+        "client/effects.py",
+        ("core/test_effects.py",),
+        ("if outcome.failure is None or answer.cancelled:", "if outcome.failure is None:"),
+        keyword="somebody_asked",
+    ),
+    of_worker(
+        "opened-jobs-are-not-ready",
+        "client/effects.py",
+        ("core/test_effects.py",),
+        ("        ready += answer.unblocked\n", ""),
+        keyword="opened",
+    ),
+    of_worker(
         "re-offer",
         "delivery/audit.py",
         ("redis/test_traps_audit.py",),
