@@ -176,7 +176,7 @@ ABOVE = (
         "doubts-are-hidden-by-later-jobs",
         "redis/recent.py",
         ("redis/test_recent.py",),
-        ("self._era = min(self._era, era) if self._entries else era", "self._era = era"),
+        ("self._era = min(self._era, era)", "self._era = era"),
     ),
     of_worker(
         "cancelled-attempts-are-told-of-as-retried",
