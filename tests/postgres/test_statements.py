@@ -116,7 +116,7 @@ async def test_the_socket_is_watched_from_one_statement_to_the_next(
     statements = PreparedStatements(connection)
     for _ in range(5):
         assert await statements.run(b"SELECT 1", None) == [(1,)]
-    assert watched == [connection.fileno()]
+    assert watched == [connection.answers._descriptor]
     await connection.execute("SELECT 2")
     assert await statements.run(b"SELECT 1", None) == [(1,)]
     assert len(watched) == 3
@@ -151,3 +151,28 @@ async def test_a_session_that_ends_is_an_error_and_does_not_keep_the_loop_busy(
     for _ in range(2):
         with pytest.raises(psycopg.OperationalError):
             await statements.run(b"SELECT 1", None)
+
+
+async def test_an_answer_is_found_although_the_event_loop_calls_nobody(connection: WatchedConnection) -> None:
+    """uvloop ends a watch at an error of the socket: a server that was killed with a statement unread."""
+    statements = PreparedStatements(connection)
+    await statements.run(b"SELECT 1", None)
+    asking = asyncio.create_task(statements.run(b"SELECT 2 FROM pg_sleep(0.1)", None))
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().remove_reader(connection.answers._descriptor)
+    async with asyncio.timeout(60):
+        assert await asking == [(2,)]
+
+
+async def test_the_watch_of_a_connection_ends_with_it_alone(connection: WatchedConnection, postgres_url: str) -> None:
+    """The driver closes the socket of a lost connection, and the next connection gets its number."""
+    settings = PostgresSettings(url=postgres_url)
+    await PreparedStatements(connection).run(b"SELECT 1", None)
+    connection.pgconn.finish()
+    other = await connect(settings, hot_options(settings))
+    statements = PreparedStatements(other)
+    await statements.run(b"SELECT 1", None)
+    await connection.close()
+    async with asyncio.timeout(60):
+        assert await statements.run(b"SELECT 2 FROM pg_sleep(0.1)", None) == [(2,)]
+    await other.close()

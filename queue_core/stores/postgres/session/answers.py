@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import suppress
 from typing import Any
 
@@ -10,6 +11,10 @@ import psycopg
 from psycopg.generators import execute
 from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGresult
+
+CHECK = 0.2
+"""Seconds between two looks at a socket of which nothing is heard. uvloop ends a watch at an error, such as that of a
+server that was killed with a statement unread, and calls nothing; the driver looks each 0.1 s for itself."""
 
 
 class Answers:
@@ -21,12 +26,16 @@ class Answers:
 
     def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
         self._connection = connection
-        # that watches the socket
+        # that watches the socket, by a descriptor of its own: the driver closes its one when the connection is lost,
+        # and to end the watch by that number afterwards would end the one of the next connection that has it
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._socket = -1
+        self._descriptor = -1
         self._answer: asyncio.Future[list[PGresult]] | None = None
         # of the answer that is awaited
         self._results: list[PGresult] = []
+        # one timer for many answers, and its loop
+        self._timer: asyncio.TimerHandle | None = None
+        self._timed: asyncio.AbstractEventLoop | None = None
 
     async def wait(self) -> list[PGresult]:
         """Return the results of what was sent.
@@ -43,6 +52,8 @@ class Answers:
             self._watch(loop)
         self._results = []
         self._answer = loop.create_future()
+        if self._timer is None or self._timed is not loop:
+            self._timer, self._timed = loop.call_later(CHECK, self._check, loop), loop
         try:
             return await self._answer
         except asyncio.CancelledError:
@@ -56,10 +67,16 @@ class Answers:
         finally:
             self._answer = None
 
+    def _check(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        if self._answer is not None and not self._answer.done():
+            self._read()
+            self._timer = loop.call_later(CHECK, self._check, loop)
+
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         self.leave()
-        self._socket = self._connection.pgconn.socket
-        loop.add_reader(self._socket, self._read)
+        self._descriptor = os.dup(self._connection.pgconn.socket)
+        loop.add_reader(self._descriptor, self._read)
         self._loop = loop
 
     def _read(self) -> None:
@@ -82,8 +99,11 @@ class Answers:
     def leave(self) -> None:
         """Have the socket watched no more: the driver is going to, or it is closed."""
         loop, self._loop = self._loop, None
-        if loop is not None and not loop.is_closed():
-            loop.remove_reader(self._socket)
+        if loop is None:
+            return
+        if not loop.is_closed():
+            loop.remove_reader(self._descriptor)
+        os.close(self._descriptor)
 
 
 class WatchedConnection(psycopg.AsyncConnection[tuple[Any, ...]]):

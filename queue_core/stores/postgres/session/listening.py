@@ -73,6 +73,7 @@ class Notifications:
         self._stirred = asyncio.Event()
         self._broken = ""
         self._descriptor = -1
+        self._watched = False
         # seconds of time.monotonic
         self._heard_at = self._probed_at = float("-inf")
         self._arriving = False
@@ -183,6 +184,7 @@ class Notifications:
         loop = asyncio.get_running_loop()
         # a connection that is lost has none any more
         descriptor = self._descriptor = connection.fileno()
+        self._watched = False
         self._listened, self._broken = set(), ""
         try:
             connection.add_notify_handler(lambda one: self._hear(one.channel, one.payload))
@@ -191,9 +193,10 @@ class Notifications:
                 call()
             while not self._broken:
                 if set(self._calls) - self._listened:
-                    loop.remove_reader(descriptor)
+                    self._unwatch()
                     await self._listen(connection)
                 loop.add_reader(descriptor, self._read, connection)
+                self._watched = True
                 # What came together with the answer to a statement stirs no reader, and proves nothing: a pooler
                 # hands on what comes during a statement, and nothing that comes later.
                 self._read(connection, proof=False)
@@ -201,8 +204,14 @@ class Notifications:
             raise psycopg.OperationalError(self._broken)
         finally:
             self._listening.clear()
-            loop.remove_reader(descriptor)
+            self._unwatch()
             await connection.close()
+
+    def _unwatch(self) -> None:
+        """Watch the connection no more; once, for another one may have its number as soon as it is lost."""
+        if self._watched:
+            self._watched = False
+            asyncio.get_running_loop().remove_reader(self._descriptor)
 
     async def _listen(self, connection: Connection) -> None:
         """Listen to every wanted channel that is not listened to yet."""
@@ -227,7 +236,7 @@ class Notifications:
                     self._heard()
                 self._hear(one.relname.decode(encoding), one.extra.decode(encoding))
         except psycopg.OperationalError as error:
-            asyncio.get_running_loop().remove_reader(self._descriptor)
+            self._unwatch()
             self._broken = _sentence(error)
             self._stirred.set()
 
