@@ -63,8 +63,9 @@ def claim_limited(query: str, params: Mapping[str, Any], rules: QueueRules, runn
     if most <= 0:
         return []
     rows = yield query, {**params, "limit": most, "starting": allowed.starting, "inline": INLINE // most}
-    if rules.rate is not None and rows:
-        yield "capacity/rate_spend", queue | {"tokens": allowed.left(len(rows)), "at": now}
+    had = sum(1 for row in rows if row[0] is not None)  # see claim/by_rank
+    if rules.rate is not None and had:
+        yield "capacity/rate_spend", queue | {"tokens": allowed.left(had), "at": now}
     return rows
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -132,8 +133,10 @@ class QueueHeads:
         return [queue for (queue,) in rows]
 
 
-PAYLOAD, PRIORITY, RANK = 3, 4, 5
-"""Columns of a claim's rows."""
+ID, EPOCH, PAYLOAD, PRIORITY, RANK = 0, 1, 3, 4, 5
+"""Columns of a claim's rows; the epoch is one of the row without an id."""
+EPOCH_SECONDS = 0.05
+"""Until a claim is tried again that saw ready jobs where no lease epoch is live yet: a leader raises it."""
 
 
 class ClaimBehind(NamedTuple):
@@ -205,8 +208,13 @@ def _claims(queue: str, rows: Rows) -> list[Claim]:
 class PostgresClaims:
     """See queue_core.ports.store.JobStore for what each method does."""
 
-    def __init__(self, runner: SerialRunner, sweeps: SerialRunner, rules: Rules) -> None:
+    def __init__(
+        self, runner: SerialRunner, sweeps: SerialRunner, rules: Rules, more: Callable[[str], None] = lambda queue: None
+    ) -> None:
+        """`more`: is called with a queue in which a claim has seen more than it could have, and that is to be asked for
+        again: else who loses a race to other workers waits for a notification, with a backlog."""
         self._runner = runner
+        self._more = more
         self._rules = rules
         # the ranks that claims have passed
         self.passed = Ranks(PAUSE_CLAIMS)
@@ -247,17 +255,28 @@ class PostgresClaims:
         request = claim.request
         if running is not None:
             self._running[request.queue] = running
+        had = self._had(request.queue, rows)
         if claim.scan is not None:
-            self._learn(request, claim.scan, rows)
-        return _claims(request.queue, await self._with_payloads(rows))
+            self._learn(request, claim.scan, had)
+        return _claims(request.queue, await self._with_payloads(had))
+
+    def _had(self, queue: str, rows: Rows) -> Rows:
+        """Return what was claimed, and have the queue asked for again where it was not all that was seen."""
+        if not rows or rows[-1][ID] is not None:
+            return rows
+        if rows[-1][EPOCH] is None:
+            asyncio.get_running_loop().call_later(EPOCH_SECONDS, self._more, queue)
+        else:
+            self._more(queue)
+        return rows[:-1]
 
     async def _claim(self, query: str, queue: str, params: Mapping[str, Any]) -> Rows:
         rules = rules_of(self._rules, queue)
         if rules.limits_claims:
             running = self._running.setdefault(queue, Running())
             claimed = await self._runner.run_plan(lambda: claim_limited(query, params, rules, running))
-            return await self._with_payloads(claimed)
-        return await self._runner.run(query, params)
+            return await self._with_payloads(self._had(queue, claimed))
+        return self._had(queue, await self._runner.run(query, params))
 
     async def _claim_by_rank(self, request: ClaimRequest, params: Mapping[str, Any]) -> Rows:
         if rules_of(self._rules, request.queue).aging:

@@ -80,7 +80,9 @@ class PostgresStore:
         self._transactions = Transactions(settings)
         self._queue_ids = QueueIds()
         self.inserter = PostgresInserts(self._inserts, self._reads, self._queue_ids, rules)
-        self._claimer = PostgresClaims(self._claims, self._sweeps, rules)
+        self._claimer = PostgresClaims(
+            self._claims, self._sweeps, rules, lambda queue: self._notifications.call_here("ready", queue)
+        )
         self._notifications.on("ranks", self._claimer.heard)
         self._rules = rules
         self._leases = Walk(self._sweeps, "leases")

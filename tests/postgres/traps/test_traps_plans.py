@@ -212,7 +212,7 @@ async def test_trap_10_a_claim_costs_the_same_with_many_finished_and_many_waitin
 
 @pytest.mark.parametrize("name", ["claim/by_ids", "claim/by_rank"])
 def test_trap_10_nothing_but_the_rank_orders_a_claim(name: str) -> None:
-    assert re.findall(rb"ORDER BY ([\w.]+)", load(name, SCHEMA)) == [b"j.rank", b"c.rank", b"n.rank"]
+    assert re.findall(rb"ORDER BY (?:\w\.)?(\w+)", load(name, SCHEMA)) == [b"rank"] * 3
 
 
 async def test_trap_10_plans_are_forgotten_by_themselves(

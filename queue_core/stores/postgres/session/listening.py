@@ -89,6 +89,11 @@ class Notifications:
             self._stirred.set()
         self._calls.setdefault(channel, []).append(call)
 
+    def call_here(self, channel: str, payload: str) -> None:
+        """Call in this process alone what a notification would call."""
+        for call in self._calls.get(channel, ()):
+            call(payload)
+
     def on_gap(self, call: Callable[[], None]) -> None:
         """Call each time after which notifications may have been missed."""
         self._gaps.append(call)
@@ -241,8 +246,7 @@ class Notifications:
             self._stirred.set()
 
     def _hear(self, channel: str, payload: str) -> None:
-        for call in self._calls.get(channel.removeprefix(self._prefix), ()):
-            call(payload)
+        self.call_here(channel.removeprefix(self._prefix), payload)
 
     # -- whether notifications arrive
 

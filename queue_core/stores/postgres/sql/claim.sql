@@ -120,7 +120,9 @@ SELECT n.id::text, n.token, n.type, CASE WHEN %(inline)s::int IS NULL OR octet_l
 
 -- name: by_rank
 -- Move the ready jobs of best rank to running: the claim without a dispatcher. It looks at the ranks above and up to some, part after
--- part in their order, and no further than it has to.
+-- part in their order, and no further than it has to. The last row has no id where ready jobs were seen that are not claimed, because
+-- another claim was committed between this one's snapshot and its locks, or their payloads are large; its token is the epoch, null
+-- where there is none yet. There may be more behind them.
 WITH soft AS MATERIALIZED (
     SELECT set_config('synchronous_commit', coalesce(%(synchronous)s, current_setting('synchronous_commit')), true)
 ), candidate AS MATERIALIZED (
@@ -162,7 +164,10 @@ SELECT n.id::text, n.token, n.type, CASE WHEN %(inline)s::int IS NULL OR octet_l
        n.tags, n.ordering_key, n.losses, n.headers
   FROM numbered n
  WHERE (n.id IN (SELECT id FROM leased)) IS TRUE
- ORDER BY n.rank
+UNION ALL
+SELECT NULL, (SELECT epoch FROM {schema}.lease_epoch_live), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+ WHERE (SELECT count(*) FROM candidate) > (SELECT count(*) FROM leased)
+ ORDER BY rank
 
 -- name: edge
 -- Return how far the order of arrival has come; nothing where nothing can be claimed.
