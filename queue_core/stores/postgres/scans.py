@@ -4,7 +4,9 @@ Such rows stay in indexes and tables until they are vacuumed away, which anybody
 minutes at 10,000 jobs/s a scan of all ranks of a queue takes seconds. While scans are fast, each is of everything. When
 one was slow, the following ones leave out the ranks that were passed, for each priority by itself, since what arrives
 later has a higher rank there. A job that returns to an earlier rank is named by the code that puts it there
-(`came_back`). Missed ones are found by a walk: a part of the ranks left out is read again periodically.
+(`came_back`). Missed ones (a notification that a pooler does not pass on, an offer that Redis lost) are found by scans
+of everything as long as these are not too slow, which are the rarer the longer they take; and by a walk: a part of the
+ranks left out is read again periodically.
 """
 
 from __future__ import annotations
@@ -18,16 +20,6 @@ from typing import Any
 
 from queue_core.stores.postgres.dialect import Rows, plain_array
 from queue_core.stores.postgres.session.runner import SerialRunner
-
-# Which ranks of a queue have nothing left to claim, so that jobs which ended there are not read again and again.
-#
-# A job that ended stays in the index of ready jobs until it is vacuumed away, which anybody's open snapshot holds up;
-# after ten minutes at 10,000 jobs/s a scan of all ranks takes seconds. While scans are fast, each is of all ranks. When
-# one was slow, the following ones leave out what was passed, for each priority by itself, since what arrives later
-# has a higher rank there. A job that returns to an earlier rank is named by the code that puts it there (`came_back`).
-# Missed ones (a notification that a pooler does not pass on, an offer that Redis lost) are found by scans of everything
-# as long as these are not too slow, which are the rarer the longer they take; and by a walk: a part of what is left out
-# is read again every now and then.
 
 BAND_BITS = 45
 LAST = (1 << BAND_BITS) - 1
