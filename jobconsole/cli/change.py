@@ -248,8 +248,21 @@ async def _explain_unchanged(jobs: JobQueue, verb: Verb, chosen: JobSelection, r
             # The verb is done: only why these were left as they are stays unknown.
             others.append(f"job {job_id} was left as it is ({error})")
         else:
-            others.append(str(WrongState(job_id, _state(job.status, job.trashed_at is not None), WORDS[verb].past)))
+            trashed = job.trashed_at is not None
+            if not VERBS[verb].acts_on(job.status, trashed):
+                others.append(str(WrongState(job_id, _state(job.status, trashed), WORDS[verb].past)))
+            elif not report.errored:
+                others.append(f"job {job_id} was left as it is: {_skipped(report.plan, job.queue, job.priority)}")
+            # else the operation's note has why, which is reported of all of them at once
     return _Result(report, tuple(missing), tuple(others))
+
+
+def _skipped(plan: Plan, queue: str, priority: int) -> str:
+    """Return why a job is as it was, whose state is one that the verb acts on."""
+    there = plan.options.queue in (None, queue) and plan.options.priority in (None, priority)
+    if plan.verb == "move" and there:
+        return "it is there already"
+    return "it changed meanwhile"
 
 
 def _reported(output: Output, verb: Verb, result: _Result) -> int:

@@ -127,6 +127,25 @@ def test_steps_that_are_refused_are_exit_code_1_and_no_job_is_changed(night: Sho
     assert operation(night, 1)["errored"] == 4
 
 
+@pytest.mark.parametrize("verb", ["retry", "delete --yes", "move --to-queue other"])
+def test_jobs_that_are_named_and_refused_are_not_said_to_be_in_the_wrong_state(night: Shop, verb: str) -> None:
+    refuse(night, "insert or update on jobs_dead" if verb != "retry" else "insert on jobs")
+    name, *rest = verb.split()
+    answer = night("job", name, *DEAD[:2], *rest)
+    assert answer.code == 1
+    assert "2 jobs could not be changed: StoreRefused: postgres refused a statement: not on a Sunday" in answer.err
+    assert "it cannot be" not in answer.err
+    assert status(night, *DEAD[:2]) == ["dead"] * 2
+
+
+def test_a_job_that_is_where_it_is_to_go_is_not_said_to_be_in_the_wrong_state(shop: Shop) -> None:
+    shop.play(four_dead)
+    assert shop("job", "move", DEAD[0], "--to-queue", "other").code == 0
+    answer = shop("job", "move", DEAD[0], DEAD[1], "--to-queue", "other")
+    assert (answer.code, answer.out) == (1, "moved 1 job, skipped 1, errored 0\n")
+    assert f"job {DEAD[0]} was left as it is: it is there already" in answer.err
+
+
 def test_one_whose_members_cannot_be_written_is_ended(night: Shop) -> None:
     refuse(night, "insert on operation_members")
     answer = night("dlq", "retry", "--all")
