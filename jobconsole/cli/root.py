@@ -113,7 +113,14 @@ def add_globals(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print one JSON object with a version, never colour")
     add("--log-format", choices=LOG_FORMATS, metavar="text|json", help="of the lines of long-running commands")
     add("--log-level", choices=LOG_LEVELS, metavar="LEVEL", help=f"their least level: {', '.join(LOG_LEVELS)}")
-    add("--debug", action="store_true", help="print the traceback of an error")
+    add_debug(group)
+
+
+def add_debug(parser: argparse._ActionsContainer) -> None:
+    """Declare the option that the sentence about a fault of this program advises, for every command."""
+    parser.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help="print the traceback of an error"
+    )
 
 
 def add_verbs(parser: argparse.ArgumentParser) -> Callable[..., Parser]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Generic, TypeVar
 
 from jobconsole.core.rows import JobLine, job_line
@@ -49,6 +50,8 @@ class Window:
     fields: tuple[str, ...] = ()
     # so many rows came in above that the held ones do not touch the newest page any more
     behind: bool = False
+    # id of a row -> the time of its last change when a page put it where it is
+    placed: dict[str, datetime] = field(default_factory=dict)
 
     @property
     def full(self) -> bool:
@@ -95,7 +98,7 @@ class Window:
 
     def restart(self) -> None:
         """Drop all rows: the next page is the newest one."""
-        self.rows, self.places, self.cursors = [], {}, {"": None}
+        self.rows, self.places, self.cursors, self.placed = [], {}, {"": None}, {}
         self.loaded = self.complete = self.behind = False
 
     def forget(self, ids: frozenset[str] | set[str]) -> None:
@@ -134,15 +137,17 @@ class Window:
         head = self.rows[: self.places[after] + 1] if after in self.places else []
         rest = self.rows[len(head) :]
         known = frozenset(row.id for row in fresh)
-        last = max(
-            (self.places[row.id] - len(head) for row in fresh if self.places.get(row.id, -1) >= len(head)), default=-1
-        )
+        # A row that has changed since has moved, and proves nothing of its former neighbours.
+        moved = {row.id for row in fresh if self.placed.get(row.id, row.updated_at) != row.updated_at}
+        last = max((self.places.get(row.id, -1) - len(head) for row in fresh if row.id not in moved), default=-1)
         if hold and after == "" and rest and last < 0 and page.cursor is not None:
             self.behind = True
             return frozenset()
-        # Old rows up to the last one that came again are either in the new page or gone. Rows after it were pushed
-        # out of the page by new ones; when not one came again nothing is known of them.
+        # Old rows up to the last one that came again unchanged are either in the new page or gone. Rows after it were
+        # pushed out of the page by new ones; when not one came again nothing is known of them.
         tail = rest[last + 1 :] if last >= 0 and page.cursor is not None else []
+        self.placed |= {row.id: row.updated_at for row in fresh}
+        self.cursors = {key: cursor for key, cursor in self.cursors.items() if key not in moved}
         self._renew([row for row in head if row.id not in known] + fresh + [row for row in tail if row.id not in known])
         if fresh and page.cursor is not None:
             self.cursors[fresh[-1].id] = page.cursor
@@ -156,6 +161,7 @@ class Window:
         self.rows = rows
         self.places = {row.id: index for index, row in enumerate(rows)}
         self.cursors = {key: cursor for key, cursor in self.cursors.items() if key == "" or key in self.places}
+        self.placed = {key: time for key, time in self.placed.items() if key in self.places}
 
 
 @dataclass(slots=True)

@@ -44,7 +44,7 @@ from jobconsole.tui.base.themes import NIGHT, SCHEMES, Palette, keep_theme, kept
 from jobconsole.tui.navigation import Navigation
 from jobconsole.tui.screens.help import Commands, HelpScreen, keys_of
 from jobconsole.tui.screens.view import View
-from jobconsole.tui.terminal import compress_styles, end_with_terminal, notification
+from jobconsole.tui.terminal import compress_styles, end_with_terminal, mend_suspension, notification
 from jobconsole.tui.views import FIRST, VIEWS
 from queue_core.errors import QueueCoreError
 from queue_core.model.report import SignatureInfo
@@ -217,7 +217,7 @@ class ConsoleApp(App[int], inherit_bindings=False):
 
     def get_driver_class(self) -> type[Driver]:
         """The way to the terminal, which may be a slow one."""
-        return compress_styles(super().get_driver_class())
+        return compress_styles(mend_suspension(super().get_driver_class()))
 
     def refusal_of(self, action: str) -> str | None:
         """Why an action is off; "" when it is on, None when there is no such thing here."""

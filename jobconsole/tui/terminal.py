@@ -48,6 +48,49 @@ def _end() -> None:
     os._exit(HUNG_UP)
 
 
+# Suspension: Ctrl+Z, SIGSTOP, and what follows.
+
+_SUSPENSION = (signal.SIGTSTP, signal.SIGCONT)
+"""What Textual handles from its start on: also when the console has ended, and the program goes on without it."""
+
+
+def mend_suspension(driver: type[Driver]) -> type[Driver]:
+    """Return a driver that draws everything again after any stop, and leaves no signal handlers behind."""
+
+    class Resuming(driver):  # type: ignore[valid-type, misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            before = {number: signal.getsignal(number) for number in _SUSPENSION}
+            super().__init__(*args, **kwargs)
+            self._replaced = {number: was for number, was in before.items() if signal.getsignal(number) != was}
+            self._suspending = False
+
+        def suspend_application_mode(self) -> None:
+            self._suspending = True
+            try:
+                super().suspend_application_mode()
+            finally:
+                self._suspending = False
+
+        def resume_application_mode(self) -> None:
+            writer = getattr(self, "_writer_thread", None)
+            if writer is not None and writer.is_alive():
+                # It was stopped by SIGSTOP, and the shell has changed the terminal's modes; or the terminal is gone.
+                if not os.isatty(getattr(self, "fileno", -1)):
+                    return
+                self.suspend_application_mode()
+            super().resume_application_mode()
+            # The screen is empty, and Textual draws what changes.
+            self._app.call_later(self._app.refresh)
+
+        def close(self) -> None:
+            super().close()
+            if not self._suspending:
+                for number, handler in self._replaced.items():
+                    signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    return Resuming
+
+
 # Notifications that a terminal shows on the desktop.
 #
 # There is no answer by which a program could find out which of the two kinds a terminal knows; one that knows both

@@ -6,13 +6,14 @@ import pty
 import re
 import select
 import shutil
+import signal
 import struct
 import subprocess
 import termios
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 ROWS, COLUMNS = 40, 120
 PATIENCE = 60.0
@@ -76,6 +77,33 @@ class PseudoTerminal:
         os.close(self._ours)
         self._ours = -1
         return self._process.wait(PATIENCE)
+
+    def stop(self, keys: str) -> None:
+        """Press keys that stop the program, or stop it by SIGSTOP, and take in what it has drawn before that."""
+        if keys:
+            self.press(keys)
+        else:
+            self._process.send_signal(signal.SIGSTOP)
+        # A program that waits for its drawing to be read does not stop before.
+        while os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG) is None:
+            self._read(0.05)
+        while self._read(0.0):
+            if not select.select([self._ours], [], [], 0)[0]:
+                break
+        self._searched = len(self.drawn)
+
+    def go_on(self) -> None:
+        """Let a stopped program go on."""
+        self._process.send_signal(signal.SIGCONT)
+
+    @property
+    def modes(self) -> list[Any]:
+        """The modes of the terminal: whether it hands over keys or lines, and the like."""
+        return termios.tcgetattr(self._ours)
+
+    @modes.setter
+    def modes(self, modes: list[Any]) -> None:
+        termios.tcsetattr(self._ours, termios.TCSANOW, modes)
 
     def close(self) -> None:
         """Leave nothing behind."""

@@ -115,3 +115,28 @@ def test_it_ends_with_its_terminal(tmp_path: Path) -> None:
         assert terminal.hang_up() == -signal.SIGHUP
     finally:
         terminal.close()
+
+
+@pytest.mark.parametrize("stop", ["ctrl-z", "SIGSTOP"])
+def test_it_draws_everything_again_when_the_shell_goes_on_with_it(tmp_path: Path, stop: str) -> None:
+    """After SIGSTOP, too, of which a program hears nothing, and after which the shell has the terminal in its modes."""
+    command = [sys.executable, "-m", "jobconsole"]
+    environment = plain_environment(
+        JOBS__POSTGRES__URL=f"postgresql://app@/app?host={tmp_path}", XDG_STATE_HOME=str(tmp_path)
+    )
+    terminal = PseudoTerminal(command, (80, 24), environment)
+    try:
+        modes = terminal.modes
+        # Then it draws its first line alone.
+        terminal.wait_for("No such file")
+        terminal.stop("\x1a" if stop == "ctrl-z" else "")
+        terminal.modes = modes
+        terminal.go_on()
+        terminal.wait_for("(R)retry")
+        terminal.press("2")
+        terminal.wait_for("Queues")
+        terminal.press("q")
+        assert terminal.end() == 0
+        assert terminal.modes == modes
+    finally:
+        terminal.close()

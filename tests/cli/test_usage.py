@@ -144,6 +144,12 @@ def test_no_option_of_any_verb_takes_an_empty_value_but_these() -> None:
     assert taken == {"prefix", "why"}
 
 
+def test_every_command_takes_the_option_that_an_internal_error_advises() -> None:
+    runs = [one for one in parsers(parser_of()) if one.get_default("run") is not None]
+    assert len(runs) > 50
+    assert [one.prog for one in runs if "--debug" not in one._option_string_actions] == []
+
+
 def test_a_payload_that_is_too_large_is_refused_with_the_sizes() -> None:
     answer = Cli(NOWHERE)("job", "enqueue", "t", "-", stdin='{"a":"%s"}' % ("x" * 1_100_000))
     assert answer.code == 2

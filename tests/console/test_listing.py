@@ -107,8 +107,41 @@ async def test_a_job_that_moved_up_stands_there_once(jobs: JobQueue, world: Worl
     await read_all(window, jobs)
     await jobs.operations.change("retry", [dead[20]])
     await window.refresh(jobs.inspector)
-    assert ids(window)[0] == dead[20]
-    assert len(ids(window)) == len(set(ids(window)))
+    assert ids(window) == [dead[20], *(one for one in dead if one != dead[20])]
+
+
+async def test_jobs_that_moved_up_take_no_row_away_that_they_stood_below(jobs: JobQueue, world: World) -> None:
+    dead = await bury(world, 25)
+    window = Window(Filter())
+    await read_all(window, jobs)
+    # The last row of a page: the page after it does not begin where the row is now.
+    moved = [dead[2 * PAGE - 1], dead[PAGE - 1]]
+    for one in moved:
+        await jobs.operations.change("retry", [one])
+    new = await bury(world, 5)
+    left = [one for one in dead if one not in moved]
+    await window.refresh(jobs.inspector, range(2, 4), hold=True)
+    assert (ids(window), window.behind) == ([*new, *moved[::-1], *left], False)
+    await window.refresh(jobs.inspector, range(15, 20), hold=True)
+    assert ids(window) == [*new, *moved[::-1], *left]
+
+
+async def test_a_flood_with_jobs_of_the_list_in_it_leaves_the_rows_that_are_shown(jobs: JobQueue, world: World) -> None:
+    """Such as the list of all jobs: what waited or ran is on top again when it has ended."""
+    claim = await world.running()
+    old = await bury(world, 6)
+    window = Window(Filter())
+    await window.refresh(jobs.inspector)
+    new = await bury(world, PAGE + 5)
+    await world.settle(claim, "completed")
+    await window.refresh(jobs.inspector, range(5), hold=True)
+    assert (ids(window), window.behind) == ([*old, claim.id], True)
+    # Read alone, it has changed, and is still where the page had put it.
+    await window.refresh(jobs.inspector, range(7), hold=True)
+    assert (ids(window), window.behind) == ([*old, claim.id], True)
+    window.restart()
+    await window.refresh(jobs.inspector, hold=True)
+    assert ids(window) == [claim.id, *new[: PAGE - 1]]
 
 
 async def test_what_one_removed_is_forgotten_at_once(jobs: JobQueue, world: World) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 import re
+import signal
 
 import pytest
+from textual.drivers.linux_driver import LinuxDriver
 
 from jobconsole.format.spans import changed
 from jobconsole.tui.app import ConsoleApp
-from jobconsole.tui.terminal import shortened
+from jobconsole.tui.terminal import mend_suspension, shortened
 from queue_core import JobQueue
 
 _TOKENS = re.compile(r"\x1b\[([0-9;]*)m|\x1b\[(\d+);(\d+)H|(.)", re.DOTALL)
@@ -97,6 +99,21 @@ async def test_the_console_writes_through_it(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(plain, "write", lambda driver, data: written.append(data))
     app.driver_class.write(object.__new__(app.driver_class), "\x1b[0m\x1b[1ma\x1b[0m\x1b[1mb\x1b[0m")
     assert written == ["\x1b[0m\x1b[1mab\x1b[0m"]
+
+
+async def test_an_ended_console_handles_no_signal_any_more() -> None:
+    """The process may go on without it, as that of the demo does."""
+    handled = (signal.SIGTSTP, signal.SIGCONT)
+    before = [signal.getsignal(number) for number in handled]
+    driver = mend_suspension(LinuxDriver)(ConsoleApp(JobQueue(memory=True)))
+    try:
+        assert {signal.getsignal(number) for number in handled}.isdisjoint(before)
+    finally:
+        driver.close()
+        after = [signal.getsignal(number) for number in handled]
+        for number, handler in zip(handled, before, strict=True):
+            signal.signal(number, handler)
+    assert after == before
 
 
 @pytest.mark.parametrize(

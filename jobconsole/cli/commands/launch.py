@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.commands.contexts import info_of, places_of
 from jobconsole.cli.failures import DONE, FAILED, UsageError, progress
 from jobconsole.cli.output import Output, TextColumn
-from jobconsole.cli.root import Parser, add_globals, whole
+from jobconsole.cli.root import Parser, add_debug, add_globals, whole
 from jobconsole.cli.session import settings_of
 from jobconsole.settings import check_servers, read_settings
 from queue_core.model.addresses import mask
@@ -141,6 +141,7 @@ def add_demo_arguments(parser: Parser) -> None:
         if action.dest in DemoOptions.__slots__:
             # What was given before the noun (--json, --redis-url) must not be overwritten by a default after it.
             action.default = argparse.SUPPRESS
+    add_debug(parser)
     parser.set_defaults(run=run_demo)
 
 
@@ -173,6 +174,7 @@ def add_bench_arguments(parser: Parser) -> None:
     add("--postgres-url", metavar="URL", help="use this PostgreSQL, whose database must be empty")
     add("--redis-url", metavar="URL", help="use this Redis, in which the prefix must be empty")
     add("--prefix", metavar="TEXT", help=f"prefix of all keys in Redis (default {default.prefix})")
+    add_debug(parser)
     parser.set_defaults(run=run_bench)
 
 
