@@ -11,7 +11,7 @@ from jobconsole.format.humanize import exact, plural
 from queue_core.errors import JobNotFound, OperationNotFound
 from queue_core.model.job import Job
 from queue_core.model.operation import Operation
-from queue_core.model.report import Overview
+from queue_core.model.report import Overview, WorkerInfo
 from queue_core.model.text import safe
 from queue_core.ports.inspector import Inspector
 
@@ -46,16 +46,21 @@ async def cautions(inspector: Inspector, operations: Operations, target: Target,
     places = list(dict.fromkeys(Served(plan.options.queue or job.queue, job.type) for job in jobs))
     overview = await inspector.overview()
     queue, others = plan.options.queue, await _others(operations, frozenset(plan.ids))
-    if queue is not None and not any(queue in worker.queues for worker in overview.workers if not worker.lost):
+    if queue is not None and not any(queue in worker.queues for worker in claiming(overview)):
         name = safe(queue, NAME)
         return [f"no live worker works on queue '{name}'; the jobs wait there until one does", *others]
     died = {job.release for job in jobs if job.release}
     return [*unserved(places, overview), *others, *released_elsewhere(died, places, overview)]
 
 
+def claiming(overview: Overview) -> list[WorkerInfo]:
+    """Return the live workers that claim jobs: those that stop, or are quiet, do not."""
+    return [worker for worker in overview.workers if not (worker.lost or worker.quiet)]
+
+
 def released_elsewhere(died: Collection[str], places: Sequence[Served], overview: Overview) -> list[str]:
     """Return that another release than the one they died on is live, but not where they run."""
-    live = [worker for worker in overview.workers if not worker.lost and worker.release]
+    live = [worker for worker in claiming(overview) if worker.release]
     if len(died) != 1 or not places:
         return []
     (before,) = died
@@ -87,7 +92,7 @@ async def _sampled(inspector: Inspector, target: Target) -> list[Job]:
 
 def unserved(places: Iterable[Served], overview: Overview) -> list[str]:
     """Return which of these jobs would wait, since no live worker runs them or their queue is paused; or is closed."""
-    places, live = list(places), [worker for worker in overview.workers if not worker.lost]
+    places, live = list(places), claiming(overview)
     nowhere: dict[str, list[str]] = {}
     elsewhere: dict[str, list[str]] = {}
     for queue, type_ in places:
@@ -97,7 +102,9 @@ def unserved(places: Iterable[Served], overview: Overview) -> list[str]:
         (elsewhere if anywhere else nowhere).setdefault(type_ if not anywhere else queue, []).append(type_)
     sentences = []
     if not live and places:
-        return ["no worker is alive: the jobs wait until one is"]
+        alive = any(not worker.lost for worker in overview.workers)
+        why = "every live worker is quiet or is stopping: the jobs wait until one claims" if alive else ""
+        return [why or "no worker is alive: the jobs wait until one is"]
     if nowhere:
         sentences.append(f"no live worker runs {_named(nowhere)}: the jobs wait until one does")
     sentences += [

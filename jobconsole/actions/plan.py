@@ -80,7 +80,9 @@ def warnings(queue: str, types: Sequence[str], snapshot: Snapshot | None) -> lis
     if idle:
         others = f" and {len(idle) - NAMED} more types" if len(idle) > NAMED else ""
         found.append(f"no live worker of '{name}' runs {', '.join(idle[:NAMED])}{others}")
-    elif not types and not any(queue in worker.queues and not worker.lost for worker in snapshot.workers):
+    elif not types and not any(
+        queue in worker.queues and not (worker.lost or worker.quiet) for worker in snapshot.workers
+    ):
         found.append(f"no live worker takes jobs from '{name}'")
     return found
 

@@ -108,6 +108,7 @@ class WorkerInfo:
     types: tuple[str, ...] | None
     concurrency: int
     busy: int
+    # it claims no more jobs: by an operator's order, or as it was stopped and lets its jobs finish
     quiet: bool
     started_at: datetime
     heartbeat_at: datetime
@@ -131,7 +132,7 @@ class WorkerInfo:
 
     def runs(self, queue: str, type_: str) -> bool:
         """Return whether this worker is alive and claims jobs of this type from this queue."""
-        return not self.lost and queue in self.queues and (self.types is None or type_ in self.types)
+        return not (self.lost or self.quiet) and queue in self.queues and (self.types is None or type_ in self.types)
 
 
 @dataclass(frozen=True, slots=True)

@@ -291,7 +291,7 @@ class Worker:
             types=self._types,
             concurrency=self._runner.concurrency,
             busy=self._runner.busy,
-            quiet=self._fetcher.quiet,
+            quiet=self._fetcher.quiet or self.stopping,
             lease=self._times.lease,
             interval=self._times.tick,
             leases=(),

@@ -106,6 +106,34 @@ async def test_a_worker_is_stopped_by_order(jobs: JobQueue) -> None:
     assert (await jobs.inspector.overview()).workers == ()
 
 
+async def test_a_worker_that_lets_its_jobs_finish_is_shown_as_one_that_claims_none(jobs: JobQueue) -> None:
+    began, end = asyncio.Event(), asyncio.Event()
+
+    @jobs.task(queue="images")
+    async def resize() -> None:
+        began.set()
+        await end.wait()
+
+    async with working(jobs) as worker:
+        await resize.enqueue()
+        async with asyncio.timeout(PATIENCE):
+            await began.wait()
+
+        async def seen() -> list[tuple[str, bool]]:
+            return [(one.state, one.runs("images", "resize")) for one in (await jobs.inspector.overview()).workers]
+
+        async def stopping() -> bool:
+            return await seen() == [("quiet", False)]
+
+        async def at_work() -> bool:
+            return await seen() == [("busy", True)]
+
+        await until(at_work)
+        worker.stop()
+        await until(stopping)
+        end.set()
+
+
 async def test_a_worker_announces_itself(jobs: JobQueue) -> None:
     @jobs.task(queue="images")
     async def resize() -> None: ...

@@ -253,6 +253,8 @@ async def test_it_begins_when_the_release_is_live_where_its_jobs_run(jobs: JobQu
     assert await waits(), "its worker runs other types"
     await announce("elsewhere", types=("charge",), queues=("elsewhere",))
     assert await waits(), "its worker takes other queues"
+    await announce("leaving", types=("charge",), quiet=True)
+    assert await waits(), "its worker claims no more"
     await jobs.operations.pause(number)
     await announce("fixed", types=("charge",))
     assert await waits(), "paused"

@@ -39,6 +39,11 @@ def test_a_worker_that_runs_them_is_no_news() -> None:
     [
         ((), "no worker is alive: the jobs wait until one is"),
         ((one(lost=True),), "no worker is alive: the jobs wait until one is"),
+        (
+            (one(quiet=True), one(2, lost=True)),
+            "every live worker is quiet or is stopping: the jobs wait until one claims",
+        ),
+        ((one(quiet=True), one(2, ("other",))), "no live worker runs send_email: the jobs wait until one does"),
         ((one(types=("other",)),), "no live worker runs send_email: the jobs wait until one does"),
         ((one(queues=("other",)),), "no live worker of queue 'mail' runs send_email: the jobs wait until one does"),
     ],

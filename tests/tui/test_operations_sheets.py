@@ -322,6 +322,7 @@ async def test_the_first_field_is_below_the_buttons(sit: Sit, jobs: JobQueue, wo
         await seat.until("[r124_]")
         await seat.press("enter")
         await seat.until("❯ Retry 5 jobs")
+        await seat.until("then, attempts start over")
         await seat.press("enter")
         await seat.until("waits r124")
         (asked,) = await seat.app.connection.operations.list_operations(5)

@@ -40,6 +40,7 @@ RELEASES, OTHERS = 2, 1
 """Live releases, and known ones that are not live, that a retry is offered to wait for; any other can be typed."""
 
 AT_ONCE = "They run now, attempts start over."
+THEN = "They run then, attempts start over."
 SKIPPED = "Jobs that change before their turn are skipped."
 ONE_LINE = 70
 """Characters of what will happen up to which there is room for that, too."""
@@ -217,12 +218,13 @@ class RetryFields(Vertical):
             parts.append(f"stops above {rollout.stop_percent:g}% failed")
         if careful and rollout.first_failure:
             parts[-1] += " at their first attempt"
-        text = f"{'; '.join(parts)}." if parts else AT_ONCE
+        later = rollout.begin_at is not None or rollout.when_release is not None
+        text = f"{'; '.join(parts)}." if parts else THEN if later else AT_ONCE
         if rollout.begin_at is not None:
             text = f"Begins at {moment_of(rollout.begin_at, self._now())}. {text}"
         if rollout.when_release is not None:
             text = f"Begins when a live worker that runs these jobs announces {safe(rollout.when_release, 40)}. {text}"
-        if careful or rollout.begin_at is not None or rollout.when_release is not None:
+        if careful or later:
             return f"{text} {NO_CONSOLE}"
         return f"{text} {SKIPPED}" if len(text) < ONE_LINE else text
 

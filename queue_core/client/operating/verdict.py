@@ -115,7 +115,7 @@ class ReleaseWatch:
         if time.monotonic() >= self._until:
             self._workers = (await self._inspector.overview()).workers
             self._until = time.monotonic() + RELEASE_SECONDS
-        there = [one for one in self._workers if not one.lost and one.release == operation.waits_for]
+        there = [one for one in self._workers if not (one.lost or one.quiet) and one.release == operation.waits_for]
         if not there:
             return False
         places = await self._places_of(operation)
