@@ -203,6 +203,11 @@ def check_servers(settings: ConsoleSettings, advice: str = BY_OPTIONS) -> None:
         # Opening it would make it, with nothing in it.
         raise ConfigurationError(f"there is no file '{jobs.sqlite.path}' (jobs.sqlite.path)")
     if jobs.mode != "sqlite" and jobs.postgres.url is None and jobs.redis.url is None:
+        if settings.contexts and settings.context is None:
+            names = ", ".join(sorted(settings.contexts))
+            raise ConfigurationError(
+                f"no servers are configured outside of the contexts; give --context with one of: {names}"
+            )
         raise ConfigurationError(
             f"no servers are configured: {advice}, set JOBS__POSTGRES__URL and JOBS__REDIS__URL, "
             "or write them into jobs.yaml ('jobconsole demo' needs none)"

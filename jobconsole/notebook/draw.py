@@ -16,7 +16,7 @@ from typing import Any
 from jobconsole.format.glyphs import UNICODE
 from jobconsole.format.spans import Line, RenderContext, Spans, fit, labelled, width_of
 from jobconsole.notebook.connection import sentence_of
-from jobconsole.present.columns import GAP, Column, fit_columns
+from jobconsole.present.columns import Column, fit_columns
 from jobconsole.present.facts import Fact, moment
 from queue_core.errors import QueueCoreError
 from queue_core.model.text import safe
@@ -181,12 +181,13 @@ def _block_text(block: Block, context: RenderContext) -> list[str]:
     title = [block.title] if block.title else []
     if not block.rows:
         return [*title, block.empty]
-    columns = []
-    for column, room in fit_columns(block.columns, TEXT_WIDTH):
+    columns, fitted = [], fit_columns(block.columns, TEXT_WIDTH)
+    for column, room in fitted:
         cells = [((column.title, "muted"),), *(column.value(row, context) for row in block.rows)]
         width = min(room, max(width_of(cell) for cell in cells))
         columns.append([_plain(fit(cell, width, column.right)) for cell in cells])
-    return [*title, *((" " * GAP).join(line) for line in zip(*columns, strict=True))]
+    gaps = ["", *(" " * column.gap for column, _ in fitted[1:])]
+    return [*title, *("".join(map(str.__add__, gaps, line)) for line in zip(*columns, strict=True))]
 
 
 def _plain(line: Iterable[tuple[str, str]]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
@@ -86,6 +86,8 @@ class Column(Generic[T]):
     need: int = 0
     # how contents that are too long are cut, to so many cells and with this ellipsis; None: at their end
     cut: Callable[[T, Spans, int, str], Spans] | None = None
+    # blank cells before it, where it is not the first
+    gap: int = GAP
 
     def drawn(self, row: T, context: RenderContext, width: int) -> Spans:
         """Return the cell of a row in exactly `width` cells."""
@@ -109,7 +111,7 @@ def fit_columns(columns: Sequence[Column[T]], width: int) -> list[tuple[Column[T
 
 
 def _taken(columns: Sequence[Column[T]]) -> int:
-    return sum(column.width for column in columns) + GAP * (len(columns) - 1)
+    return sum(column.width for column in columns) + sum(column.gap for column in columns[1:])
 
 
 def state(status: Status, context: RenderContext) -> Spans:
@@ -162,7 +164,8 @@ def signature_columns(
 
     `usual`: the type that nearly all are of; only others are shown, before the title. `same`: characters that a title
     shares with another. `trend`: deaths are drawn. `states`: owners and releases have columns. `narrow`: types are cut.
-    `wide`: states have a column, else they are before the title. `whole`: owners are not cut to two letters.
+    `wide`: states have a column, else they are before the title; the columns are closer together then, for the titles'
+    sake. `whole`: owners are not cut to two letters.
     """
 
     def cut(info: SignatureInfo, spans: Spans, width: int, ellipsis: str) -> Spans:
@@ -182,7 +185,7 @@ def signature_columns(
         known.append(Column("SINCE", 6, lambda info, context: since_spans(states.get(info.signature)), need=1))
     if not usual:
         known.append(Column("TYPE", 11 if narrow or stated else 13, lambda info, context: type_spans(info), need=3))
-    return (
+    columns = (
         *([state_column(states)] if stated else []),
         Column("COUNT", 6, lambda info, context: number(info.count, tone="strong"), right=True),
         Column(window, 6, _grown, right=True),
@@ -191,6 +194,7 @@ def signature_columns(
         *known,
         Column("ERROR SIGNATURE", 28 if narrow else 20 if stated else 30, title, flex=True, cut=cut),
     )
+    return tuple(replace(column, gap=1) for column in columns) if stated else columns
 
 
 def _tries(job: JobLine, context: RenderContext) -> Spans:

@@ -47,6 +47,15 @@ def test_a_change_in_no_named_context_is_refused_where_there_are_several(several
     assert "3 contexts are configured and none was named; give --context with one of: gone, prod, staging" in answer.err
 
 
+def test_where_all_servers_are_in_contexts_the_contexts_are_named(tmp_path: Path) -> None:
+    servers = "jobs: {queue_backend: redis, redis: {url: redis://127.0.0.1:1}}"
+    file = tmp_path / "jobconsole.yaml"
+    file.write_text(f"contexts:\n  prod:\n    {servers}\n  dev:\n    {servers}\n", encoding="utf-8")
+    answer = Cli({"JOBCONSOLE_CONFIG": str(file)})("dlq", "groups")
+    sentence = "no servers are configured outside of the contexts; give --context with one of: dev, prod"
+    assert (answer.code, answer.err) == (2, f"jobconsole: {sentence}\n")
+
+
 def test_a_named_context_is_written_before_the_change(several: Cli) -> None:
     answer = several("--context", "prod", "job", "enqueue", "send_email", "{}", "--json")
     assert answer.code == 0

@@ -25,6 +25,7 @@ from jobconsole.present.columns import (
 )
 from jobconsole.tui.widgets.jobs import dead_columns
 from queue_core.model.report import WorkerInfo
+from queue_core.model.triage.signatures import UNTOUCHED, SignatureState
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 TABLES = {
@@ -43,6 +44,14 @@ TABLES = {
 def test_a_table_fills_its_width(name: str, width: int) -> None:
     fitted = fit_columns(TABLES[name], width)
     assert sum(size for _, size in fitted) + GAP * (len(fitted) - 1) == width
+
+
+def test_titles_have_a_third_of_the_list_beside_states_owners_and_releases() -> None:
+    """At 200x50 the list has 90 cells within its frame, 3 of them for cursor and mark."""
+    state = SignatureState("9f31c2aaaaaa", "new", replace(UNTOUCHED, owner="team mail"), since="r124", died=1)
+    fitted = fit_columns(signature_columns("15m", states={"9f31c2aaaaaa": state}, wide=True, whole=True), 87)
+    assert [column.title for column, _ in fitted][:-1] == ["STATE", "COUNT", "15m", "LAST", "OWNER", "SINCE", "TYPE"]
+    assert fitted[-1][1] >= 87 / 3
 
 
 @pytest.mark.parametrize("name", TABLES)

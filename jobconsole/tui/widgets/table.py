@@ -10,7 +10,7 @@ from textual.message import Message
 
 from jobconsole.core.listing import TableCursor
 from jobconsole.format.spans import Line, RenderContext, Spans, fit, grounded, wrap
-from jobconsole.present.columns import GAP, Column, fit_columns
+from jobconsole.present.columns import Column, fit_columns
 from jobconsole.tui.widgets.pane import Extent, Pane
 from queue_core.model.text import safe
 
@@ -210,7 +210,7 @@ class Table(Pane, Generic[T]):
     def _titles(self, fitted: list[tuple[Column[T], int]], width: int) -> Line:
         spans: list[tuple[str, str]] = [(" " * GUTTER, "faint")]
         for index, (column, size) in enumerate(fitted):
-            spans += [(" " * GAP, "faint")] if index else []
+            spans += [(" " * column.gap, "faint")] if index else []
             spans += fit(((column.title, "faint"),), size, column.right, fill="faint")
         return fit(spans, width)
 
@@ -219,7 +219,7 @@ class Table(Pane, Generic[T]):
         here = place == selection.place and (self.has_focus or self.cursor_always)
         spans: list[tuple[str, str]] = list(self._gutter(row, here))
         for index, (column, size) in enumerate(fitted):
-            spans += [(" " * GAP, "text")] if index else []
+            spans += [(" " * column.gap, "text")] if index else []
             spans += column.drawn(row, context, size)
         line = fit(spans, width)
         if not here or selection.adrift:
