@@ -63,6 +63,24 @@ def test_close_ends_the_thread_and_what_comes_after(mode_settings: JobsSettings)
         queue.enqueue("resize")
 
 
+def test_it_can_be_closed_at_the_end_of_the_interpreter(
+    mode_settings: JobsSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by `atexit`: from Python 3.12 on no thread can be started then."""
+    failures: list[object] = []
+    queue = JobQueue(settings=mode_settings).blocking()
+    queue.enqueue("resize")
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    with monkeypatch.context() as end:
+        end.setattr(threading, "excepthook", failures.append)
+        end.setattr(threading.Thread, "start", refuse)
+        queue.close()
+    assert not failures
+
+
 def test_threads_that_outlive_the_main_thread(mode_settings: JobsSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thread pools take no calls after its end: neither the store's may be one, nor that of the client's event loop."""
     monkeypatch.setattr("concurrent.futures.thread._shutdown", True)
