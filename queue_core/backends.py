@@ -158,13 +158,14 @@ def _redis(settings: JobsSettings) -> Backend:
     rules = settings.rules
     circuit = Circuit("redis", meanwhile="waiting for its return")
     pipelined = make_pipelined(settings.redis)
+    store = RedisStore(settings.redis, settings.retention, rules)
     return Backend(
-        RedisStore(settings.redis, settings.retention, rules),
-        RedisInspector(settings.redis, rules),
+        store,
+        RedisInspector(settings.redis, rules, store.regain),
         make_dispatcher(settings.redis, circuit, pipelined, ready="offered"),
         RedisEventBus(settings.redis, circuit, pipelined, rules),
         RedisSchedules(settings.redis, rules),
-        RedisOperations(settings.redis, rules),
+        RedisOperations(settings.redis, rules, store.regain),
     )
 
 

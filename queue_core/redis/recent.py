@@ -138,6 +138,19 @@ class RecentJobs:
         if self._watching is None or self._watching.done():
             self._watching = asyncio.create_task(self._watch())
 
+    async def regain(self, ids: Collection[str]) -> bool:
+        """Wait until those of these jobs that a new primary may lack are there again; False: none is remembered.
+
+        Raises:
+            StoreUnavailable: a primary does not answer.
+        """
+        wanted = set(ids)
+        if not any(job.id in wanted for entry in self._entries for job in entry.jobs):
+            return False
+        await self._primaries.check()
+        await self.ready()
+        return True
+
     def _forget(self) -> None:
         """Forget what was old when the primary that has it was seen last, and what is too much."""
         entries = self._entries

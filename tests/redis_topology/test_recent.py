@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
 from queue_core import JobQueue
-from queue_core.errors import QueueFull
+from queue_core.client.results import JobHandle
+from queue_core.errors import JobNotFound, QueueFull, StoreUnavailable
 from queue_core.model.filters import Filter
+from queue_core.model.job import new_id
 from queue_core.model.settings import JobsSettings
+from queue_core.redis import recent
 from queue_core.worker.worker import Worker
 from tests.redis_topology.conftest import MakeSettings
 from tests.redis_topology.load import LONG, under_load
@@ -99,3 +102,33 @@ async def test_a_process_that_rests_restores_what_no_replica_had(
             await asyncio.gather(worker, return_exceptions=True)
         assert ran == list(range(30))
         assert len((await jobs.inspector.jobs(Filter(), 1000)).jobs) == len(written) + 3
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        pytest.param(lambda jobs, handle: handle.status(), id="status"),
+        pytest.param(lambda jobs, handle: jobs.get(handle.id), id="get"),
+        pytest.param(lambda jobs, handle: jobs.cancel(handle.id), id="cancel"),
+    ],
+)
+async def test_a_job_that_was_written_here_is_known_before_it_is_restored(
+    trio: Trio,
+    make_settings: MakeSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    ask: Callable[[JobQueue, JobHandle[object]], Awaitable[object]],
+) -> None:
+    """The first call behind a failover does not report it as unknown; only an id that nobody wrote is."""
+    monkeypatch.setattr(recent, "CHECK", 3600.0)  # nothing but the call itself looks for what is lacking
+    async with JobQueue(settings=make_settings("redis", trio.url())) as jobs:
+        async with no_replica_hears(trio):
+            handle = await jobs.enqueue("plain", queue="plain")
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                try:
+                    assert await ask(jobs, handle)
+                    break
+                except StoreUnavailable:  # two of three Sentinels have not heard of the new one yet
+                    await asyncio.sleep(0.05)
+        with pytest.raises(JobNotFound):
+            await jobs.get(new_id())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -30,6 +30,8 @@ from queue_core.redis.recent import SECONDS, RecentJobs, Restore
 from queue_core.redis.scripts import Call, ConfirmedScripts, Scripts
 
 T = TypeVar("T")
+Regain = Callable[[Collection[str]], Awaitable[bool]]
+"""Waits until jobs are there again that a new primary lacks; False: none of these ids is of such a job."""
 
 
 PACKAGE = "queue_core.stores.redis"
@@ -121,6 +123,8 @@ class RedisLink:
             self._inserts = ConfirmedScripts(self._client, PACKAGE, self._pipelined, *waits)
         # knows of the primaries that take each other's place; None: there is one server
         self._finder: Finder | None = self._client.connection_pool.connection_kwargs.get("finder")
+        # asked before a job counts as unknown; None: no other server can take this one's place
+        self.regain: Regain | None = None
         # When all are in use, callers wait for one: there may be more callers than connections.
         self._slots = asyncio.Semaphore(CONNECTIONS)
 
@@ -275,8 +279,15 @@ class RedisLink:
             found = {place: row for place, row in found.items() if row[0] in STATES}
         return found
 
-    async def find(self, ids: Iterable[str], fields: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
+    async def find(self, ids: Collection[str], fields: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
         """Return where jobs are, whatever their queue, as id → (queue, fields); unknown ids are left out."""
+        found = await self._find(ids, fields)
+        unknown = [job_id for job_id in ids if job_id not in found]
+        if unknown and self.regain is not None and await self.regain(unknown):
+            found |= await self._find(unknown, fields)
+        return found
+
+    async def _find(self, ids: Collection[str], fields: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
         wanted = list(dict.fromkeys(ids))
         found: dict[str, tuple[str, list[Any]]] = {}
         # One that goes from one queue to another one may be seen in neither, but not twice.

@@ -151,6 +151,8 @@ class RedisStore:
         self._upkeep = RedisUpkeep(self._link, retention, rules)
         # None: no other server can take this one's place. What is removed sooner is not written again.
         self._recent = self._link.recent_jobs(self._restore, retention.completed, retention.dead)
+        # what else reads these jobs asks it before one counts as unknown
+        self.regain = self._link.regain = None if self._recent is None else self._recent.regain
         self._results = retention.results
         # Many may wait for results at once: while one read is under way, the next gathers.
         self._result_reads: Batcher[str, JobResult | None] = Batcher(self._read_results, BATCH)
