@@ -134,6 +134,11 @@ class Batcher(Generic[T, R]):
         """Flush the groups of a batch one by one, with another call, after the one for all has raised this error."""
         self._separates, self._flush_one = (error,), flush
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits and nothing is on its way."""
+        return self._task is None or self._task.done()
+
     def limit_waits(self, seconds: float, late: Callable[[], Exception]) -> None:
         """Let callers wait for so long from their call, or from the last flush that ended well since.
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from queue_core.client.effects import CreationEffects
 from queue_core.client.tasks import EnqueueOptions
@@ -35,12 +35,26 @@ TOGETHER = 16
 BATCH = 1000
 """Jobs of different callers that one statement gathers at most; a single caller's list is never torn apart."""
 
+MOST_APART = 1000
+"""Queues whose batches are kept apart while they are idle."""
 
 Refusal = (QueueFull, QueueClosed)
 _new = tuple.__new__
 _Checked = tuple[str, tuple[Any, ...], dict[str, str]]
 """A queue, priority to tags as a job has them, and headers."""
 Dump = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]]
+
+
+class _Batches(NamedTuple):
+    """Batches that wait for each other: of jobs, and of lists for queues that may refuse some."""
+
+    plain: Batcher[NewJob, Inserted]
+    limited: Batcher[Sequence[NewJob], Sequence[Inserted] | QueueFull | QueueClosed]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits and nothing is on its way."""
+        return self.plain.is_idle and self.limited.is_idle
 
 
 class Enqueuer:
@@ -51,22 +65,39 @@ class Enqueuer:
         self._offering = backend.store if isinstance(backend.store, OfferingStore) else None
         self._settings = settings
         self._rules = settings.rules
-        self._batcher: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH, weight_of)
-        # A list that a closed queue refuses must not take the others of its batch with it.
-        self._batcher.separate(QueueClosed, self._flush_again)
-        # Lists of queues with limits, likewise.
-        self._limited: Batcher[Sequence[NewJob], Sequence[Inserted] | QueueFull | QueueClosed] = Batcher(
-            self._flush_limited, BATCH, lambda lists: sum(map(weight_of, lists))
-        )
         self._seconds = settings.store_timeout
-        for batcher in (self._batcher, self._limited):
-            batcher.limit_waits(self._seconds, self._no_answer)
+        # Calls of different queues share a batch, but not where a queue may be away that others need not wait for.
+        self._apart = self._offering is not None and self._offering.apart
+        self._batches = self._make_batches()
+        # by queue, where they are apart
+        self._apart_batches: dict[str, _Batches] = {}
         self._pacing = Pacing()
         # the type and options that were checked last, and what came of it
         self._checked: tuple[str | None, EnqueueOptions | None, _Checked] = (None, None, ("", (), NO_HEADERS))
         self._effects = CreationEffects(lambda: self._backend)
         if isinstance(backend.store, RestoringStore):
             backend.store.on_restored(self._effects.add)
+
+    def _make_batches(self) -> _Batches:
+        plain: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH, weight_of)
+        # A list that a closed queue refuses must not take the others of its batch with it.
+        plain.separate(QueueClosed, self._flush_again)
+        limited: Batcher[Sequence[NewJob], Sequence[Inserted] | QueueFull | QueueClosed] = Batcher(
+            self._flush_limited, BATCH, lambda lists: sum(map(weight_of, lists))
+        )
+        for batcher in (plain, limited):
+            batcher.limit_waits(self._seconds, self._no_answer)
+        return _Batches(plain, limited)
+
+    def _batches_of(self, jobs: Sequence[NewJob]) -> _Batches:
+        queue = jobs[0].queue
+        if not self._apart or any([job.queue != queue for job in jobs]):
+            return self._batches
+        if (batches := self._apart_batches.get(queue)) is None:
+            if len(self._apart_batches) >= MOST_APART:
+                self._apart_batches = {name: one for name, one in self._apart_batches.items() if not one.is_idle}
+            batches = self._apart_batches[queue] = self._make_batches()
+        return batches
 
     def _no_answer(self) -> StoreUnavailable:
         return StoreUnavailable(self._backend.store.name, f"no answer within {self._seconds:g} s")
@@ -144,8 +175,8 @@ class Enqueuer:
             return await self._joining().insert_on(connection, jobs)
         # A caller that gives up takes only its own wait with it: a batch that is on its way has a task of its own.
         if not self._rules or not any(rules_of(self._rules, queue).limits for queue in {job.queue for job in jobs}):
-            return await self._batcher.put(jobs)
-        (answer,) = await self._limited.put([jobs])
+            return await self._batches_of(jobs).plain.put(jobs)
+        (answer,) = await self._batches_of(jobs).limited.put([jobs])
         if isinstance(answer, Refusal):
             raise answer
         return answer
@@ -188,8 +219,10 @@ class Enqueuer:
         loop = asyncio.get_running_loop()
         ends = loop.time() + self._seconds
         try:
-            if self._offering is not None and self._offering.offers(jobs):
-                return await self._offering.insert_offered(jobs), True
+            if self._offering is not None:
+                if self._offering.offers(jobs):
+                    return await self._offering.insert_offered(jobs), True
+                return await self._offering.insert_new(jobs), False
             return await self._backend.store.insert(jobs), False
         except StoreUnavailable:
             if loop.time() >= ends:
@@ -213,8 +246,9 @@ class Enqueuer:
 
     async def drain(self) -> None:
         """Wait until all added jobs are written and offered."""
-        await self._batcher.drain()
-        await self._limited.drain()
+        for one in (self._batches, *self._apart_batches.values()):
+            await one.plain.drain()
+            await one.limited.drain()
         await self._effects.drain()
 
 

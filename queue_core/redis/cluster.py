@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import redis
@@ -15,6 +15,9 @@ from redis.exceptions import ResponseError
 from queue_core.model.addresses import Host
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.topology import NOWHERE, Topology
+
+OTHERS = 0.5
+"""Seconds that a script's load waits for nodes that do not serve its keys: one of them may be away."""
 
 
 class ClusterClient(Redis):
@@ -40,17 +43,31 @@ class ClusterClient(Redis):
         return {host: self.node(host) for host in self.topology.masters}
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Send one command to the node of its key; a script is loaded on all of them."""
-        if args[0] == "SCRIPT LOAD":
-            # A node that has just become a master is the one that lacks it.
-            self.topology.doubtful = True
-            nodes = (await self.masters()).values()
-            loads = (node.execute_command(*args, **options) for node in nodes)  # type: ignore[no-untyped-call]
-            return (await asyncio.gather(*loads))[0]
+        """Send one command to the node of its key."""
         (answer,) = await self.send([(args, options)], False)
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    async def load(self, script: str, keys: Iterable[str]) -> None:
+        """Load a script on all nodes; only those of these keys have to be there.
+
+        Raises:
+            redis.RedisError, OSError: one of these cannot be reached.
+        """
+        # A node that has just become a master is the one that lacks it.
+        self.topology.doubtful = True
+        nodes = await self.masters()
+        needed = {await self.topology.owner_of(key) for key in keys}
+        loads = {host: asyncio.ensure_future(node.script_load(script)) for host, node in nodes.items()}
+        try:
+            await asyncio.gather(*(load for host, load in loads.items() if host in needed))
+            # A slot on its way is served by another one, too.
+            await asyncio.wait(loads.values(), timeout=OTHERS)
+        finally:
+            for load in loads.values():
+                load.cancel()
+            await asyncio.gather(*loads.values(), return_exceptions=True)
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         """Return an empty list of commands; a transaction of them holds for each slot."""

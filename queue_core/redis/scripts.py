@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from redis.asyncio.client import Pipeline
 from redis.exceptions import NoScriptError
 
 from queue_core.blocks import blocks_of
+from queue_core.redis.cluster import ClusterClient
 from queue_core.redis.pipeline import PipelinedConnection
 
 _SHARED = re.compile(r"^-- with: (\w+)$", re.MULTILINE)
@@ -73,7 +74,7 @@ class Scripts:
         forgotten = [place for place, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
         if forgotten:
             # A new, emptied or restarted server. What is not known has done nothing: it is safe to send it again.
-            await self._load({calls[place].name for place in forgotten})
+            await self._load([calls[place] for place in forgotten])
             again = await self._execute([calls[place] for place in forgotten], together)
             for place, answer in zip(forgotten, again, strict=True):
                 answers[place] = answer
@@ -82,9 +83,13 @@ class Scripts:
                 raise answer
         return answers
 
-    async def _load(self, names: Iterable[str]) -> None:
-        for name in names:
-            await self._client.script_load(source(self._package, name))
+    async def _load(self, calls: Sequence[Call]) -> None:
+        for name in dict.fromkeys(call.name for call in calls):
+            text = source(self._package, name)
+            if isinstance(self._client, ClusterClient):
+                await self._client.load(text, {call.keys[0] for call in calls if call.name == name})
+            else:
+                await self._client.script_load(text)
 
     async def _execute(self, calls: Sequence[Call], together: bool) -> list[Any]:
         if self._pipelined is not None and not together:

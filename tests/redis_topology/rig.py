@@ -233,13 +233,13 @@ class Cluster:
 
     def __init__(self, folder: Path, *options: str, tls: bool = False) -> None:
         self.tls = Certificate(folder) if tls else None
-        ports = free_ports(6)
+        # All at once: until they are listened to, a port that is asked for later may be the same one.
+        ports, buses = (found := free_ports(12))[:6], found[6:]
         options = (*options, "--tls-cluster", "yes") if tls else options
         common = ["--cluster-enabled", "yes", "--cluster-node-timeout", "1500", "--appendonly", "yes"]
         common += ["--repl-diskless-sync-delay", "0", "--cluster-replica-validity-factor", "0", *options]
         self.servers = []
-        for port in ports:
-            bus = free_ports(1)[0]
+        for port, bus in zip(ports, buses, strict=True):
             self.servers.append(Server(folder, port, *common, "--cluster-port", str(bus), tls=self.tls))
         for server in self.servers:
             wait_until("it answers", lambda one=server: one.ask("PING"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import pytest
 from redis.crc import key_slot
@@ -85,6 +86,48 @@ async def test_work_goes_on(
     found = await under_load(settings, QUEUES, lambda: disturb(cluster, settings), may_lose=may_lose)
     if mode == "postgres+redis" or disturb is move_slot:
         assert not found.refusals
+
+
+@contextmanager
+def a_master_without_successor(cluster: Cluster, settings: JobsSettings) -> Iterator[set[str]]:
+    """Freeze a master that no replica may replace, while the others go on; yield its queues."""
+    _, master = owner_of(cluster, settings)
+    options = {"cluster-replica-no-failover": ("yes", "no"), "cluster-require-full-coverage": ("no", "yes")}
+
+    def owned(queue: str) -> bool:
+        return cluster.owner(key_slot(f"{settings.redis.prefix}{{{queue}}}:pending".encode())) is master
+
+    lost = {queue for queue in QUEUES if owned(queue)}
+    for name, (value, _) in options.items():
+        for one in cluster.servers:
+            one.ask("CONFIG", "SET", name, value)
+    master.pause()
+    try:
+        yield lost
+    finally:
+        master.resume()
+        for name, (_, value) in options.items():
+            for one in cluster.servers:
+                one.ask("CONFIG", "SET", name, value)
+
+
+@pytest.mark.parametrize("options", [{}, {"delay": "1h"}, {"ordering_key": "one"}])
+@pytest.mark.parametrize("rules", [{}, {"*": {"limit": 1000}}])
+async def test_an_enqueue_waits_for_no_other_queue(
+    cluster: Cluster, make_settings: MakeSettings, options: dict[str, str], rules: dict[str, dict[str, int]]
+) -> None:
+    """Jobs of other callers, whose queue has no master now, hold nothing up."""
+    found = make_settings("redis", cluster.url, timeout=PATIENCE / 2).model_dump() | {"queues": rules}
+    settings = JobsSettings.model_validate(found)
+    async with JobQueue(settings=settings) as jobs:
+        for queue in QUEUES:  # they are known by now
+            await jobs.enqueue("plain", queue=queue)
+        with a_master_without_successor(cluster, settings) as lost:
+            waiting = [asyncio.create_task(jobs.enqueue("plain", queue=queue, **options)) for queue in lost]
+            others = (jobs.enqueue("plain", queue=queue, **options) for queue in QUEUES if queue not in lost)
+            await asyncio.gather(*others)
+            assert not any(task.done() for task in waiting)
+        await asyncio.gather(*waiting, return_exceptions=True)
 
 
 @pytest.fixture

@@ -183,7 +183,9 @@ class DueHints:
     async def due(self, times: Mapping[str, int]) -> None:
         """Note when queues have something due, in microseconds. What cannot be noted now, a repair notes."""
         if times:
-            await self._note(self._due, times, self._link.keys.notifications, "")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._link.seconds_apart):
+                    await self._note(self._due, times, self._link.keys.notifications, "")
 
     async def waiting(self, queues: Iterable[str]) -> None:
         """Note what is due in queues in which it is not known."""

@@ -57,6 +57,15 @@ class RedisInserts:
         # time.monotonic
         self._named_until = 0.0
 
+    async def insert_new(self, jobs: Sequence[NewJob]) -> list[Inserted]:
+        """Write jobs whose ids are new; see `insert`."""
+        for job in jobs:
+            _check(job)
+        queues = {job.queue for job in jobs}
+        if not queues <= self._queues or time.monotonic() >= self._named_until:
+            await self.name_queues(queues)
+        return await self._insert(jobs, set())
+
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order.
 
@@ -66,7 +75,9 @@ class RedisInserts:
         """
         for job in jobs:
             _check(job)
-        known = await self._known_elsewhere(jobs) if jobs else set()
+        return await self._insert(jobs, await self._known_elsewhere(jobs) if jobs else set())
+
+    async def _insert(self, jobs: Sequence[NewJob], known: set[_Place]) -> list[Inserted]:
         groups: dict[str, list[NewJob]] = {}
         for job in jobs:
             if (job.queue, job.id) not in known:

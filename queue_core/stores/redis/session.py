@@ -113,6 +113,8 @@ class RedisLink:
         self._inserts = self._soon = Scripts(self._client, PACKAGE, self._pipelined)
         # on a cluster, where no script reaches the queues of two slots
         self.apart = isinstance(self.keys, ClusterKeys)
+        # for what a call on one queue can do without: it may be at a server that is away; None: no other limit
+        self.seconds_apart = settings.timeout / 4 if self.apart else None
         # the channel by which workers on a cluster are woken; empty: they wait on the ready sets
         self.wakeups = self.keys.wakeups if isinstance(self.keys, ClusterKeys) else ""
         self._replicas = settings.min_replicas

@@ -143,6 +143,7 @@ class RedisStore:
         self._rules = rules = rules or {}
         retention = retention or RetentionSettings()
         self._link = RedisLink(settings)
+        self.apart = self._link.apart
         self._leading = Leadership(self._link, settings)
         self._hints, self._signals = self._leading.hints, self._leading.signals
         self._inserter = RedisInserts(self._link, rules)
@@ -182,7 +183,13 @@ class RedisStore:
         Raises:
             QueueFull: a limit of a queue refuses them; nothing was written.
         """
-        inserted = await self._remembering(jobs, self._inserter.insert)
+        return await self._insert(jobs, self._inserter.insert)
+
+    async def insert_new(self, jobs: Sequence[NewJob]) -> list[Inserted]:
+        return await self._insert(jobs, self._inserter.insert_new)
+
+    async def _insert(self, jobs: Sequence[NewJob], write: _Write) -> list[Inserted]:
+        inserted = await self._remembering(jobs, write)
         await self._hint(inserted)
         return inserted
 
