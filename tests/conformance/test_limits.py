@@ -97,6 +97,29 @@ async def test_what_goes_back_may_exceed_it_and_counts(ruled: Ruled) -> None:
     assert len(await world.claim_ids(ids=None)) == 5
 
 
+@pytest.mark.parametrize("how", ["released", "retrying", "lost"])
+async def test_what_goes_back_takes_the_room_that_is_known_to_be_free(ruled: Ruled, how: str) -> None:
+    """What waits was counted while they ran, less than a minute ago."""
+    world = await ruled(limit=5)
+    claims = [await world.running(lease=20.0) for _ in range(4)]
+    await world.insert_many(5)
+    assert len(await world.claim_ids(2, lease=20.0)) == 2
+    await world.insert()  # the count says that one more has room
+    if how == "lost":
+        await world.advance(25.0)
+        assert len(await world.store.reclaim(10)) == 6
+    else:
+        await world.settle(claims[0], how)
+    with pytest.raises(QueueFull):
+        await world.insert()
+
+
+async def test_jobs_of_one_unique_key_in_a_list_need_room_for_one(ruled: Ruled) -> None:
+    world = await ruled(limit=1)
+    written = await world.store.insert([new_job(unique_key="k") for _ in range(3)])
+    assert [one.created for one in written] == [True, False, False]
+
+
 async def test_an_operator_s_retry_may_exceed_it_and_counts(ruled: Ruled) -> None:
     world = await ruled(limit=1)
     dead = await world.ended("dead")

@@ -188,3 +188,17 @@ async def test_the_cancel_of_an_attempt_that_never_began_is_its_loss_s(world: Wo
     before = await world.job(claim.id)
     assert not (await world.settle(claim, "cancelled")).accepted
     assert await world.job(claim.id) == before
+
+
+async def test_the_end_of_an_attempt_is_accepted_again_after_those_of_later_ones(world: World) -> None:
+    """Its answer was lost, and came after its job had been run again by others."""
+    claims = [await world.ended("retrying", {"delay": 0.0})]
+    for _ in range(2):
+        await world.store.promote(10)
+        claims.append(await world.claim_job(claims[0].id, worker="worker-2"))
+        assert (await world.settle(claims[-1], "retrying", delay=0.0)).accepted
+    before, totals = await world.job(claims[0].id), await world.inspector.conservation()
+    assert [(await world.settle(claim, "retrying", delay=0.0)).accepted for claim in claims] == [True] * 3
+    assert not (await world.settle(claims[0], "completed")).accepted
+    assert await world.job(claims[0].id) == before
+    assert await world.inspector.conservation() == totals

@@ -12,7 +12,7 @@ from queue_core.client import effects
 from queue_core.client.effects import LIST, MOST, events_of, ready_of
 from queue_core.delivery.local import LocalDispatcher
 from queue_core.model.events import Event, EventName
-from queue_core.model.job import Outcome, Ready, Settled
+from queue_core.model.job import Outcome, OutcomeKind, Ready, Settled
 from tests.conformance.making import failure
 from tests.waiting import PATIENCE
 
@@ -123,3 +123,13 @@ def test_what_an_end_has_opened_is_ready() -> None:
     opened = Ready("b", "default", 1)
     ended = Outcome("a", 1, "default", "task", "completed")
     assert ready_of([(ended, Settled("a", True, unblocked=(opened,)))]) == [opened]
+
+
+@pytest.mark.parametrize(("kind", "becomes"), [("released", EventName.RELEASED), ("dead", EventName.DEAD)])
+def test_an_attempt_that_was_lost_has_failed_whatever_becomes_of_its_job(kind: OutcomeKind, becomes: EventName) -> None:
+    lost = Outcome("a", 1, "default", "task", kind, failure=failure(kind="lost"))
+    events = events_of(lost, Settled("a", True, rank=1))
+    assert [(event.event, event.extra.get("kind")) for event in events] == [
+        (EventName.FAILED, "lost"),
+        (becomes, "lost"),
+    ]

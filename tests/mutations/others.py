@@ -70,6 +70,18 @@ SQLITE = (
         block="reserve_tokens",
     ),
     Mutant(
+        "sqlite-claims-behind-ends-reserve-no-tokens",
+        f"{STORES}/sqlite/settle.py",
+        (("    if not reserved:\n        reserve_tokens(transaction)\n", ""),),
+        ("sqlite/test_tokens.py",),
+    ),
+    Mutant(
+        "sqlite-reservations-do-not-wait-for-the-disk",
+        f"{STORES}/sqlite/store.py",
+        (("self._file.write(claim.reserve_tokens)", "self._file.write_soft(claim.reserve_tokens)"),),
+        ("sqlite/test_tokens.py",),
+    ),
+    Mutant(
         "sqlite-clock",
         f"{STORES}/sqlite/claim.py",
         (("        if abs(jump) > TOLERANCE:\n", "        if False:\n"),),
@@ -108,6 +120,63 @@ ABOVE = (
             "            self._put_back(batch)\n            await self._wait_for_store(error)",
             "            await self._wait_for_store(error)",
         ),
+    ),
+    of_worker(
+        "worker-forgets-what-was-on-its-way-when-the-loop-ended",
+        "worker/settler.py",
+        ("worker/test_settler.py",),
+        (
+            "            self._put_back(batch)  # it may have been stored: the fence makes trying again safe\n",
+            "            pass\n",
+        ),
+        keyword="all_tasks_are_cancelled",
+    ),
+    of_worker(
+        "worker-lets-go-of-the-next-attempt",
+        "worker/settler.py",
+        ("worker/test_settler.py",),
+        ("if attempt is None or attempt.claim.token != outcome.token:", "if attempt is None:"),
+        keyword="earlier_attempt",
+    ),
+    of_worker(
+        "worker-forgets-progress-of-beats-that-failed",
+        "worker/heartbeat.py",
+        ("worker/test_heartbeat.py",),
+        ("                attempt.unreported = True\n            raise", "                pass\n            raise"),
+        keyword="progress",
+    ),
+    of_worker(
+        "worker-keeps-what-it-has-handed-back-unread",
+        "worker/fetcher.py",
+        ("worker/test_stall.py",),
+        (
+            "if not self.claims.answered(request.number) or not mine:",
+            "if not (self.claims.answered(request.number) or mine):",
+        ),
+        keyword="unread",
+    ),
+    of_worker(
+        "worker-forgets-cancels-of-what-waits-in-it",
+        "worker/runner.py",
+        ("worker/test_runner.py",),
+        ("                    self._settler.put(outcomes.cancelled(attempt.claim, 0))\n", ""),
+        keyword="waits_for_a_slot",
+    ),
+    of_worker(
+        "leader-says-of-no-lost-attempt-that-it-failed",
+        "worker/leader.py",
+        ("worker/test_leader.py",),
+        ("for event in (EventName.FAILED, name):", "for event in (name,):"),
+    ),
+    of_worker(
+        "lost-attempts-have-not-failed",
+        "client/effects.py",
+        ("core/test_effects.py",),
+        (
+            "    return [failed, Event(name, queue, job_id, type_, token, error)]",
+            "    return [Event(name, queue, job_id, type_, token, error)]",
+        ),
+        keyword="lost",
     ),
     of_worker(
         "worker-outlives-its-lease",

@@ -27,6 +27,7 @@ def delivered(name: str, block: str, tests: str, *patches: Patch) -> Mutant:
 REDIS = (
     lua("fence", "settle", "fence", "stale", ("status == 'running' and held == token", "status == 'running'")),
     alone("repeated-outcomes", "settle", "fence", ("redis/store/test_traps.py",), ("and 2 or 0", "and 0 or 0")),
+    lua("only-the-last-end-is-known", "settle", "fence", "stale", ("' ', -168)", "' ', -21)")),
     lua("fence-of-heartbeats", "claim", "extend", "stale extend", (" and token == ARGV[a + 2] and", " and")),
     alone(
         "reclaim-of-later-claims",

@@ -7,12 +7,13 @@ import asyncio
 import pytest
 
 from queue_core.model.job import Claim
+from queue_core.model.rules import QueueRules
 from queue_core.stores.sqlite import claim as timekeeping
 from queue_core.stores.sqlite.read import SqliteInspector
 from queue_core.stores.sqlite.session import SqliteFile
 from queue_core.stores.sqlite.store import SqliteStore
 from queue_core.testing import FakeClock
-from tests.conformance.making import LEASE, held, new_job, outcome, worker_beat
+from tests.conformance.making import LEASE, QUEUE, held, new_job, outcome, worker_beat
 from tests.sqlite.conftest import NewFile
 from tests.sqlite.crashing import REQUEST
 
@@ -98,6 +99,31 @@ async def test_backoffs_and_leaderships_too(store: SqliteStore, clock: FakeClock
     clock.advance(31)
     assert await store.acquire_leadership("sweep", "two", 30)
     assert [ready.id for ready in await store.promote(10)] == [claim.id]
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+async def test_unique_keys_are_held_as_long_as_they_should(store: SqliteStore, clock: FakeClock, jump: float) -> None:
+    keyed = {"unique_key": "one", "unique_seconds": 300.0}
+    (first,) = await store.insert([new_job(**keyed)])
+    clock.set_back(-jump)
+    (again,) = await store.insert([new_job(**keyed)])
+    assert (again.id, again.created) == (first.id, False)
+    clock.advance(290)
+    assert not (await store.insert([new_job(**keyed)]))[0].created
+    clock.advance(20)
+    assert (await store.insert([new_job(**keyed)]))[0].created
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+async def test_a_rate_gains_what_it_should(new_file: NewFile, clock: FakeClock, jump: float) -> None:
+    """Ten starts a second, and as many saved up."""
+    store = SqliteStore(new_file(clock=clock), rules={QUEUE: QueueRules(rate="10/s")})
+    await store.insert([new_job() for _ in range(30)])
+    assert len(await store.claim(REQUEST)) == 10
+    clock.set_back(-jump)
+    assert len(await store.claim(REQUEST)) == 0
+    clock.advance(0.5)
+    assert len(await store.claim(REQUEST)) == 5
 
 
 async def test_a_time_of_day_is_meant_as_such(store: SqliteStore, clock: FakeClock) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from queue_core.model.job import Claim
 from queue_core.stores.sqlite import claim
 from queue_core.stores.sqlite.store import SqliteStore
-from tests.conformance.making import new_job
+from tests.conformance.making import new_job, outcome
 from tests.sqlite.conftest import NewFile
 from tests.sqlite.crashing import REQUEST
 
@@ -80,3 +83,47 @@ async def test_a_reservation_that_is_used_up_is_renewed(new_file: NewFile) -> No
     tokens = [claim.token for claim in second + third]
     assert tokens == sorted(set(tokens))
     assert tokens[0] > used
+
+
+async def test_also_of_claims_behind_the_ends_of_others(path: Path, new_file: NewFile, tmp_path: Path) -> None:
+    """They are what a process claims first."""
+    store = SqliteStore(new_file())
+    await store.insert([new_job() for _ in range(30)])
+    first = await claims(store, 10)
+    await store.insert([new_job()])
+    copy(path, tmp_path / "kept")
+    lost = await claims(store, 10)
+    await store.close()
+    lose_power(path, tmp_path / "kept")
+    again = SqliteStore(new_file())
+    ended = [outcome(claim, "completed") for claim in first]
+    settled, second = await again.settle_and_claim(ended, [REQUEST._replace(limit=10, number=1)])
+    assert [one.accepted for one in settled] == [True] * 10
+    assert {claim.id for claim in second} == {claim.id for claim in lost}
+    assert min(claim.token for claim in second) > max(claim.token for claim in lost)
+
+
+async def test_also_after_claims_that_went_beyond_a_reservation(
+    path: Path, new_file: NewFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The power is lost after them, and takes back all that has not waited for the disk."""
+    file = new_file()
+    store = SqliteStore(file)
+    await store.insert([new_job() for _ in range(30)])
+    first = await claims(store, 5)
+    write = file.write
+
+    async def kept(call: Any) -> Any:
+        answer = await write(call)
+        copy(path, tmp_path / "kept")
+        return answer
+
+    monkeypatch.setattr(file, "write", kept)
+    await file.write(lambda transaction: transaction.run("claim/use_tokens", (claim.TOKENS - 15,)))
+    lost = await claims(store, 20)
+    await store.close()
+    lose_power(path, tmp_path / "kept")
+    again = SqliteStore(new_file())
+    second = await claims(again, 20)
+    assert {claim.id for claim in second} == {claim.id for claim in lost}
+    assert min(claim.token for claim in second) > max(claim.token for claim in [*first, *lost])

@@ -199,3 +199,35 @@ async def test_the_loss_of_an_earlier_attempt_does_not_stop_the_next(jobs: JobQu
         assert await handle.result(PATIENCE) == attempts[1]
         assert stopped == attempts[:1], "the earlier attempt does not run on beside the next"
     assert len(attempts) == 2
+
+
+async def test_progress_of_a_beat_that_failed_is_in_the_next(jobs: JobQueue, store: BreakingStore) -> None:
+    """Subscribers hear of it, too; the heartbeat that renews all leases would only write it down."""
+    failed = 0
+    told = asyncio.Event()
+    publish = jobs.bus.publish
+
+    async def noting(events):  # type: ignore[no-untyped-def]
+        if any(event.event == EventName.PROGRESS for event in events):
+            told.set()
+        await publish(events)
+
+    jobs.bus.publish = noting  # type: ignore[method-assign]
+
+    def fail(beat: HeartbeatRequest) -> None:
+        nonlocal failed
+        if not failed and any(lease.progress for lease in beat.leases):
+            failed += 1
+            raise StoreUnavailable("memory", "away for a moment")
+
+    store.on_beat = fail
+
+    @jobs.task(timeout=0)
+    async def work(ctx: JobContext) -> None:
+        await ctx.progress(50)
+        await told.wait()
+
+    handle = await jobs.enqueue("work")
+    async with working(jobs, lease="60s", heartbeat="0.1s"):
+        await handle.result(PATIENCE)
+    assert failed == 1

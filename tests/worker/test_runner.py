@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
 from queue_core import JobContext, JobQueue
+from queue_core.model.events import Event, EventName
 from queue_core.model.job import NewJob, new_id
 from queue_core.model.states import Status
 from queue_core.ports.store import ClaimRequest
-from queue_core.worker.runner import AHEAD_MOST
+from queue_core.worker.runner import _EAGER, AHEAD_MOST, Runner
 from tests.conformance.working import until_status, working
 from tests.waiting import PATIENCE, eventually
 from tests.worker.breaking import BreakingStore
@@ -270,3 +272,47 @@ async def test_threads_that_were_given_up_leave_their_slots_to_others(jobs: JobQ
             assert await (await jobs.enqueue("plain")).result(20) == "done"
     finally:
         gate.set()
+
+
+async def test_what_waits_for_a_slot_is_cancelled_at_once(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not when its turn would come, and it never runs."""
+    monkeypatch.setattr(Runner, "_ahead", lambda self: 4)
+    ran: list[str] = []
+    gate = asyncio.Event()
+
+    @jobs.task(timeout=0)
+    async def work(ctx: JobContext) -> None:
+        ran.append(ctx.job_id)
+        await gate.wait()
+
+    first, second = await jobs.enqueue_many("work", [{}] * 2)
+    async with working(jobs, concurrency=1, lease="300s") as worker:
+        assert await eventually(lambda: len(worker._held) == 2)
+        await jobs.operations.change("cancel", [second.id])
+        await until_status(jobs, second.id, "cancelled")
+        assert await eventually(lambda: set(worker._held) == {first.id})
+        gate.set()
+    assert ran == [first.id]
+
+
+async def test_nothing_begins_in_the_turn_of_the_loop_in_which_its_worker_is_stopped(jobs: JobQueue) -> None:
+    """Its task is there and has not run, unless tasks begin within their creation, as from Python 3.12 on."""
+    runs = 0
+
+    @jobs.task
+    async def work() -> None:
+        nonlocal runs
+        runs += 1
+
+    async with working(jobs, stops=True) as worker:
+        publish = worker._publisher.publish
+
+        def stopping(event: Event, *rest: Any) -> None:
+            if event.event == EventName.CLAIMED:
+                worker.stop()
+            publish(event, *rest)
+
+        worker._publisher.publish = stopping  # type: ignore[method-assign]
+        handle = await jobs.enqueue("work")
+        await until_status(jobs, handle.id, "completed" if _EAGER else "queued")
+    assert runs == _EAGER

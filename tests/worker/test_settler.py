@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from queue_core import JobQueue
+from queue_core import JobContext, JobQueue, Worker
 from queue_core.errors import InvalidJob, SchemaError, StoreUnavailable
 from queue_core.model.job import Outcome, Settled
 from queue_core.runtime import LARGEST
@@ -224,3 +224,57 @@ async def test_what_cannot_be_stored_in_time_at_the_end_is_said(
         assert await eventually(lambda: store.calls["settle"] > 0)
     assert "outcomes not stored, their jobs will run again: 1" in caplog.text
     store.away = False
+
+
+async def test_an_outcome_on_its_way_is_stored_although_all_tasks_are_cancelled(
+    jobs: JobQueue, store: BreakingStore
+) -> None:
+    """As at the end of a program's event loop: it is not known whether the settle was carried out."""
+    under_way = store.before["settle"] = asyncio.Event()
+
+    @jobs.task
+    async def work() -> str:
+        return "done"
+
+    handle = await jobs.enqueue("work")
+    before = asyncio.all_tasks()
+    running = asyncio.create_task(Worker(jobs, lease="300s").run())
+    assert await eventually(lambda: store.calls["settle"] == 1)
+    del store.before["settle"]
+    for task in asyncio.all_tasks() - before:
+        task.cancel()
+    await asyncio.wait([running], timeout=PATIENCE)
+    assert running.cancelled()
+    assert not under_way.is_set()
+    assert await handle.result(0) == "done"
+
+
+async def test_the_end_of_an_earlier_attempt_leaves_the_next_one_held(jobs: JobQueue, store: BreakingStore) -> None:
+    """This worker has its own job again before the store answers to the end of its first attempt."""
+    tokens: list[int] = []
+    goes_on = asyncio.Event()
+    first = store.before["settle"] = asyncio.Event()
+
+    @jobs.task(timeout=0)
+    async def work(ctx: JobContext) -> int:
+        tokens.append(ctx.token)
+        if len(tokens) == 2:
+            await goes_on.wait()
+        return ctx.token
+
+    def claimed_again() -> bool:
+        for row in store._store.state.running.values():
+            if row.lease.token == tokens[0]:
+                row.lease.expires_at = 0.0
+        return len(tokens) == 2
+
+    handle = await jobs.enqueue("work")
+    async with working(jobs, lease="60s", heartbeat="0.2s") as worker:
+        assert await eventually(lambda: store.calls["settle"] == 1)
+        assert await eventually(claimed_again)
+        del store.before["settle"]
+        first.set()
+        assert await eventually(lambda: worker.refused == 1)
+        assert {attempt.claim.token for attempt in worker._held.values()} == {tokens[1]}, "its lease is renewed"
+        goes_on.set()
+        assert await handle.result(PATIENCE) == tokens[1]

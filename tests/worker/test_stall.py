@@ -18,6 +18,7 @@ from queue_core import JobContext, JobQueue
 from queue_core.model.job import Claim
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.store import ClaimRequest
+from queue_core.worker import fetcher
 from queue_core.worker.attempt import LAG
 from queue_core.worker.runner import Runner
 from tests.architecture.sources import ROOT
@@ -206,3 +207,35 @@ async def test_a_job_whose_child_is_being_started_is_not_blamed(
     job_id, said = await said_of(jobs, "pid", caplog, target="tests.worker.process_tasks:jobs")
     assert job_id not in said
     assert "slow_start holds it up, which is no job's handler" in said
+
+
+async def test_what_an_unread_answer_to_the_end_of_others_holds_is_given_back(
+    jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next job of an ordering key is claimed in the trip that ends the one before."""
+    monkeypatch.setattr(fetcher, "HANDED_ON", PATIENCE)
+    hearts = Hearts(jobs, monkeypatch)
+    real: Any = jobs.store.settle_and_claim  # type: ignore[attr-defined]
+    given: list[Claim] = []
+    ran: list[tuple[int, int]] = []
+
+    async def handing(outcomes: Any, requests: Any) -> Any:
+        answer = await real(outcomes, requests)
+        if answer[1] and not given:
+            given.extend(answer[1])
+            # The answer is there; before it is read, a handler holds the loop up.
+            assert hearts.handed_back.wait(PATIENCE)
+        return answer
+
+    @jobs.task(timeout=0)
+    async def task(ctx: JobContext, number: int) -> None:
+        ran.append((number, ctx.token))
+
+    monkeypatch.setattr(jobs.store, "settle_and_claim", handing)
+    async with jobs:
+        handles = [await task.options(ordering_key="one").enqueue(number=number) for number in range(3)]
+        async with working(jobs, lease=LEASE, heartbeat="0.2s"):
+            for handle in handles:
+                await handle.result(PATIENCE)
+    assert [number for number, _ in ran] == [0, 1, 2]
+    assert given[0].token not in {token for _, token in ran}

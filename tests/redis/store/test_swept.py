@@ -63,3 +63,24 @@ async def test_a_job_that_is_put_off_meanwhile_waits(world: World, meanwhile: Me
     meanwhile(again)
     assert await world.store.promote(10) == []
     assert await world.status(first.id) == "retrying"
+
+
+async def test_a_job_that_another_worker_has_claimed_meanwhile_is_not_written_off(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last outcome of the worker that is gone was executed late."""
+    first = await world.running(worker="gone")
+    link: Any = world.store._link  # type: ignore[attr-defined]
+    run_many = link.run_many
+
+    async def later(calls: Any, *rest: Any) -> Any:
+        if calls[0].name == "end_leases":
+            monkeypatch.setattr(link, "run_many", run_many)
+            assert (await world.settle(first, "released")).accepted
+            await world.claim_job(first.id, worker="other")
+        return await run_many(calls, *rest)
+
+    monkeypatch.setattr(link, "run_many", later)
+    await world.store.write_off(["gone"], "")
+    assert await world.store.reclaim(10) == []
+    assert (await world.job(first.id)).worker == "other"

@@ -1,0 +1,84 @@
+"""What the leader of the workers publishes and offers of the jobs that it takes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from queue_core import JobContext, JobQueue
+from queue_core.model.events import Event, EventName
+from queue_core.model.job import Ready
+from queue_core.ports.store import ClaimRequest
+from tests.conformance.working import PATIENCE, until, working
+from tests.worker.breaking import BreakingStore
+
+
+async def lose(jobs: JobQueue, store: BreakingStore) -> int:
+    """Let a worker claim the first job, and be gone; return the token."""
+    (claim,) = await jobs.store.claim(ClaimRequest("default", "gone", None, 1, 60.0))
+    for row in store._store.state.running.values():
+        row.lease.expires_at = 0.0
+    return claim.token
+
+
+@pytest.mark.parametrize(("cancelled", "becomes"), [(False, EventName.RELEASED), (True, EventName.CANCELLED)])
+async def test_an_attempt_that_was_lost_has_failed(
+    jobs: JobQueue, store: BreakingStore, cancelled: bool, becomes: EventName
+) -> None:
+    """Subscribers hear of that first, and then what becomes of its job."""
+    published: list[Event] = []
+    publish = jobs.bus.publish
+
+    async def noting(events: Sequence[Event]) -> None:
+        published.extend(events)
+        await publish(events)
+
+    jobs.bus.publish = noting  # type: ignore[method-assign]
+
+    @jobs.task
+    async def task(ctx: JobContext) -> int:
+        return ctx.token
+
+    handle = await task.enqueue()
+    token = await lose(jobs, store)
+    if cancelled:
+        await jobs.operations.change("cancel", [handle.id])
+
+    def of_the_lost() -> list[EventName]:
+        return [event.event for event in published if event.token == token]
+
+    async def two() -> bool:
+        return len(of_the_lost()) >= 2
+
+    async with working(jobs):
+        await until(two)
+        if not cancelled:
+            assert await handle.result(PATIENCE) > token
+    assert of_the_lost() == [EventName.FAILED, becomes]
+
+
+async def test_what_the_end_of_a_lost_attempt_lets_through_is_offered(
+    jobs: JobQueue, store: BreakingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next job of its ordering key need not wait for the audit."""
+    offered: list[str] = []
+    dispatcher: Any = jobs.dispatcher
+    offer = dispatcher.offer
+
+    async def noting(ready: Sequence[Ready]) -> None:
+        offered.extend(one.id for one in ready)
+        await offer(ready)
+
+    @jobs.task
+    async def task() -> None: ...
+
+    first, second = [await task.options(ordering_key="one").enqueue() for _ in range(2)]
+    await lose(jobs, store)
+    await jobs.operations.change("cancel", [first.id])
+    monkeypatch.setattr(dispatcher, "offer", noting)
+    async with working(jobs):
+        await second.result(PATIENCE)
+    assert str(await first.status()) == "cancelled"
+    assert offered == [second.id]
