@@ -11,7 +11,7 @@ from queue_core.model.codec import encode_result
 from queue_core.model.job import Claim, Failure, Outcome, OutcomeKind, Stray
 from queue_core.model.retry import Policy, Reschedule, RetryLater
 from queue_core.model.settings import Limits
-from queue_core.model.signature import failure_of, sign
+from queue_core.model.signature import failure_of, readable, sign
 from queue_core.model.text import cut
 
 SUSPECT_LOSSES = 2
@@ -87,7 +87,14 @@ def cancelled(claim: Claim, run_us: int) -> Outcome:
 
 
 def failed(claim: Claim, run_us: int, error: BaseException, policy: Policy, limits: Limits) -> Outcome:
-    """Return the outcome of a handler that raised: retried by its policy, or buried."""
+    """Return the outcome of a handler that raised, whatever its exception answers: retried by its policy, or buried."""
+    try:
+        return _failed(claim, run_us, error, policy, limits)
+    except BaseException:  # noqa: BLE001  a job's own attributes, they may raise anything
+        return _failed(claim, run_us, readable(error), policy, limits)
+
+
+def _failed(claim: Claim, run_us: int, error: BaseException, policy: Policy, limits: Limits) -> Outcome:
     if isinstance(error, Reschedule):
         return rescheduled(claim, run_us, error)
     asked = error.delay if isinstance(error, RetryLater) else None

@@ -216,6 +216,21 @@ def from_application(traceback: TracebackType | None) -> TracebackType | None:
 
 def failure_of(exception: BaseException, kind: FailureKind = "error", limit: int = 64 << 10) -> Failure:
     """Return why an attempt failed, as a store takes it: every text storable, the traceback within `limit` bytes."""
+    try:
+        return _failure(exception, kind, limit)
+    except BaseException:  # noqa: BLE001 - a job's own attributes, they may raise anything
+        return _failure(readable(exception), kind, limit)
+
+
+def readable(exception: BaseException) -> RuntimeError:
+    """Return a replacement for an exception whose attributes raise when they are read, with its traceback."""
+    # by the built-in descriptor, whatever a class has under that name
+    where = vars(BaseException)["__traceback__"].__get__(exception)
+    name = type(exception).__qualname__
+    return RuntimeError(f"{name} was raised, and raises when its attributes are read").with_traceback(where)
+
+
+def _failure(exception: BaseException, kind: FailureKind, limit: int) -> Failure:
     signature, title = sign(exception)
     message = cut(message_of(exception), min(_MESSAGE, limit))
     return Failure(kind, class_name(exception), message, _format(exception, limit), signature, title)

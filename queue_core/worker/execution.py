@@ -194,14 +194,14 @@ async def _handled(attempt: RunningAttempt, definition: Definition, around: Exec
         if attempt.stop_reason is None and isinstance(error, SoftTimeLimitExceeded):
             return outcomes.failed(claim, attempt.run_us(), error, definition.policy, limits)
         raise
-    except BaseException as raised:  # noqa: BLE001  a handler's SystemExit must not end the worker
-        problem = _readable(raised)
+    except BaseException as raised:  # a handler's SystemExit must not end the worker
         if attempt.stop_reason is not None:
             # What goes wrong while a handler cleans up is not why its attempt ended.
-            raise asyncio.CancelledError from problem
-        if isinstance(problem, TypeError) and (misfit := _misfit(definition, payload)) is not None:
+            raise asyncio.CancelledError from raised
+        # by its type: a class may have a __class__ of its own, which raises
+        if issubclass(type(raised), TypeError) and (misfit := _misfit(definition, payload)) is not None:
             return outcomes.misfit(claim, attempt.run_us(), misfit, definition.policy, limits)
-        return outcomes.failed(claim, attempt.run_us(), problem, definition.policy, limits)
+        return outcomes.failed(claim, attempt.run_us(), raised, definition.policy, limits)
     return outcomes.completed(claim, attempt.run_us(), result, limits)
 
 
@@ -247,15 +247,6 @@ def _misfit(definition: Definition, payload: dict[str, Any]) -> Exception | None
     except TypeError as error:
         return TypeError(f"the payload does not fit the task '{definition.name}': {error}")
     return None
-
-
-def _readable(error: BaseException) -> BaseException:
-    """Return the error, or a replacement for one that raises when it is asked for its class, as `isinstance` does."""
-    try:
-        _ = error.__class__
-    except BaseException:  # noqa: BLE001  a job's own code, it may raise anything
-        return RuntimeError(f"{type(error).__qualname__} was raised, and raises when it is asked for its class")
-    return error
 
 
 RawHandler = Callable[[JobContext], Any]
