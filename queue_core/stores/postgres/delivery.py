@@ -206,7 +206,8 @@ GAP = 1.0
 READY = 1.0
 """Seconds that a caller waiting for a job's end waits for the connection first; then it reads the job."""
 POLL_FIRST, POLL_MOST = 0.05, 1.0
-"""Seconds between two reads of such a job while notifications do not arrive, growing."""
+"""Seconds between two reads of such a job, growing: at most so many while notifications do not arrive, and as many as
+the caller says while they do, for the event of its end may be one of those that are left out."""
 
 
 class PostgresEventBus:
@@ -353,10 +354,8 @@ class PostgresEventBus:
 
             async def wait(seconds: float) -> bool:
                 nonlocal pause
-                if self._notifications.arriving:
-                    return await heard(seconds)
-                pause = min(POLL_MOST, pause * 1.5)
-                return await heard(min(seconds, pause))
+                before, pause = pause, pause * 1.5
+                return await heard(min(seconds, before if self._notifications.arriving else min(POLL_MOST, before)))
 
             yield wait
 
