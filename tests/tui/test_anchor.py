@@ -59,6 +59,26 @@ async def test_a_flood_takes_nobody_off_the_job_that_was_opened(
         assert selection.key == key
 
 
+async def test_a_list_that_a_flood_has_cut_off_does_not_count_its_rows_as_all(
+    sit: Sit, world: World, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobconsole.core.listing.PAGE", 30)
+    async with sit(NARROW) as seat:
+        await seat.ready()
+        await seat.press("3")
+        window = seat.table("all-jobs").window
+        await seat.until(lambda: window.complete)
+        held = len(window.rows)
+        await seat.until(f"{held} jobs")
+        # Held meanwhile: a list that is read within the flood follows it page by page.
+        await seat.press("p")
+        await seat.until("FROZEN")
+        await dead(world, 31, disk(), type="resize_image", queue="images")
+        await seat.press("p")
+        await seat.until("many newer, g shows them")
+        await seat.until(f"{held}+ jobs")
+
+
 async def test_a_queue_stays_chosen_while_one_looks_at_another_pane(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
     async with sit(WIDE) as seat:
         await seat.ready()

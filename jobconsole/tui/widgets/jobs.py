@@ -119,7 +119,8 @@ class JobTable(MarkTable[JobLine]):
         if window is None or not window.loaded:
             return ((self.title, "title"), ("  reading ..." if window else "", "muted"))
         known = self.total if self.total is not None and self.total > shown else shown
-        more = "" if window.complete or self.total is not None else "+"
+        whole = window.complete and not window.behind
+        more = "" if whole or self.total is not None else "+"
         full = f", the first {exact(shown)} shown: narrow with /" if window.full else ""
         return ((self.title, "title"), (f"  {exact(known)}{more} {'job' if known == 1 else 'jobs'}{full}", "muted"))
 
