@@ -298,6 +298,6 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
             task.cancel()  # other threads wait for their ends
         loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_asyncgens())
-        # Its threads end with it. `shutdown_default_executor` would start one more, which nothing can at the
+        # Its executor ends with it. To shut that down by the loop starts one more thread, which nothing can at the
         # interpreter's end from Python 3.12 on.
         loop.close()

@@ -207,6 +207,9 @@ class Trio:
         """Wait until every Sentinel sees a quorum, and so many replicas follow the primary."""
 
         def whole() -> bool:
+            names = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)
+            if len({str(one.ask(*names, **self.sentinel_options)) for one in self.sentinels}) > 1:
+                return False  # a client believes most of them
             for one in self.sentinels:
                 # The parser of the answer differs between versions of the library: text is enough here.
                 if "OK" not in str(one.ask("SENTINEL", "CKQUORUM", NAME, **self.sentinel_options)):
