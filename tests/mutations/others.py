@@ -82,6 +82,18 @@ SQLITE = (
         ("sqlite/test_tokens.py",),
     ),
     Mutant(
+        "sqlite-clock-moves-unique-keys",
+        f"{STORES}/sqlite/claim.py",
+        (('    "move_unique",\n', ""),),
+        ("sqlite/test_clock.py",),
+    ),
+    Mutant(
+        "sqlite-clock-moves-rates",
+        f"{STORES}/sqlite/claim.py",
+        (('    "move_refills",\n', ""),),
+        ("sqlite/test_clock.py",),
+    ),
+    Mutant(
         "sqlite-clock",
         f"{STORES}/sqlite/claim.py",
         (("        if abs(jump) > TOLERANCE:\n", "        if False:\n"),),
@@ -167,6 +179,12 @@ ABOVE = (
         "worker/leader.py",
         ("worker/test_leader.py",),
         ("for event in (EventName.FAILED, name):", "for event in (name,):"),
+    ),
+    of_worker(
+        "leader-offers-nothing-that-lost-attempts-let-through",
+        "worker/leader.py",
+        ("worker/test_leader.py",),
+        ("ready + [unblocked for job in lost for unblocked in job.unblocked]", "ready"),
     ),
     of_worker(
         "lost-attempts-have-not-failed",

@@ -187,6 +187,13 @@ POSTGRES = (
         (" AND q.closed_at IS NULL", ""),
     ),
     pg("queues-have-no-limit", "capacity", "count", "limits", ("waiting + n <= capacity", "true")),
+    pg(
+        "lost-jobs-take-no-room",
+        "settle",
+        "reclaim",
+        "limits",
+        ("SELECT r.queue_id, b.band, count(*)", "SELECT r.queue_id, b.band, 0"),
+    ),
     pg("spent-capacity-is-free", "capacity", "spend", "limits", ("free >= n FROM available", "true FROM available")),
     pg(
         "keys-let-all-through",

@@ -28,6 +28,20 @@ REDIS = (
     lua("fence", "settle", "fence", "stale", ("status == 'running' and held == token", "status == 'running'")),
     alone("repeated-outcomes", "settle", "fence", ("redis/store/test_traps.py",), ("and 2 or 0", "and 0 or 0")),
     lua("only-the-last-end-is-known", "settle", "fence", "stale", ("' ', -168)", "' ', -21)")),
+    alone(
+        "written-off-of-others",
+        "settle",
+        "end_leases",
+        ("redis/store/test_swept.py",),
+        ("if status == 'running' and worker == ARGV[1] then", "if status == 'running' then"),
+    ),
+    lua(
+        "each-of-a-unique-key-needs-room",
+        "capacity",
+        "check_capacity",
+        "limits",
+        ("new = not requested[unique] and not holder_of", "new = not holder_of"),
+    ),
     lua("fence-of-heartbeats", "claim", "extend", "stale extend", (" and token == ARGV[a + 2] and", " and")),
     alone(
         "reclaim-of-later-claims",
