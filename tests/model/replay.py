@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from queue_core.errors import StoreUnavailable
 from queue_core.model.job import Claim, Outcome, OutcomeKind, Ready, new_id
@@ -16,21 +16,12 @@ from tests.conformance.making import LEASE, TYPE, failure, new_job, worker_beat
 from tests.conformance.world import World
 from tests.model.invariants import done
 from tests.model.model import MAX_LOSSES, Actions, Attempt, Job, Jobs, Lease, Rules, State, Step, Token
-
-Kind = tuple[str, str, bool | None]
-"""What is told apart in a step: its name, the outcome, and whether it was accepted."""
+from tests.model.traces import CHANGES, FAULTS, SWEEPS, Pair, Way, kind_of, ways_on
 
 KINDS: dict[str, OutcomeKind] = {"lost": "released", "poison": "dead"}
 """Outcomes of the model that the store knows by their failures."""
-SWEEPS = frozenset({"reclaim", "promote", "audit"})
-"""What the store does for all jobs at once."""
 QUIET = ("ask", "insert", "settle", "reclaim", "promote", "audit", "start", "claim", "time", "heartbeat")
 """The steps that bring all jobs to their ends, the best first."""
-
-
-def kind_of(step: Step) -> Kind:
-    """Return what is told apart in a step."""
-    return step.name, step.what, step.accepted
 
 
 Facts = tuple[str, int, int, int, bool]
@@ -43,33 +34,35 @@ def facts_of(job: Job) -> Facts:
     return job.status, job.losses, job.crashes, job.retries, asked
 
 
+class Walk(Protocol):
+    """Which way a trace goes."""
+
+    def choose(self, steps: Sequence[Step], ways: Iterable[Way]) -> Way | None:
+        """Return the next step behind these; None: the trace is at its end."""
+        ...
+
+
 class Walker:
-    """Chooses steps so that every pair of kinds of steps that can follow each other comes soon."""
+    """Chooses steps so that pairs of kinds of steps that were rare so far come next."""
 
-    def __init__(self, seed: int, without: frozenset[str] = frozenset()) -> None:
+    def __init__(self, seed: int, most: int) -> None:
         self._random = random.Random(seed)
-        self._without = without
-        self.pairs: Counter[tuple[Kind, Kind]] = Counter()
+        self._most = most
+        self._pairs: Counter[Pair] = Counter()
 
-    def choose(self, last: Step | None, ways: list[tuple[Step, State]]) -> tuple[Step, State] | None:
-        """Return the next step: one whose pair with the last step is rare; None: there is none."""
-        ways = [way for way in ways if way[0].name not in self._without]
-        if last is not None and last.name in SWEEPS:
-            # The store has swept all jobs in one call.
-            ways = [way for way in ways if way[0].name == last.name] or ways
-        if not ways:
+    def choose(self, steps: Sequence[Step], ways: Iterable[Way]) -> Way | None:
+        """Return the next step; None: there are as many as there may be, or no way leads on."""
+        last = steps[-1] if steps else None
+        found = ways_on("" if last is None else last.name, ways, frozenset())
+        if not found or len(steps) == self._most:
             return None
-        fewest = min(self._count(last, step) for step, _ in ways)
-        rare = [way for way in ways if self._count(last, way[0]) == fewest]
-        return self._random.choice(rare if self._random.random() < 0.9 else ways)
-
-    def _count(self, last: Step | None, step: Step) -> int:
-        return 0 if last is None else self.pairs[kind_of(last), kind_of(step)]
-
-    def walked(self, last: Step | None, step: Step) -> None:
-        """Count a pair."""
-        if last is not None:
-            self.pairs[kind_of(last), kind_of(step)] += 1
+        if last is None:
+            return self._random.choice(found)
+        fewest = min(self._pairs[kind_of(last), kind_of(step)] for step, _ in found)
+        rare = [way for way in found if self._pairs[kind_of(last), kind_of(way[0])] == fewest]
+        chosen = self._random.choice(rare if self._random.random() < 0.9 else found)
+        self._pairs[kind_of(last), kind_of(chosen[0])] += 1
+        return chosen
 
 
 class Replay:
@@ -86,7 +79,7 @@ class Replay:
         self._queue = name
         self._actions = Actions(Rules(), jobs)
         self._ids = (new_id(), new_id())
-        self.state = State(faults=3, changes=2)
+        self.state = State(faults=FAULTS, changes=CHANGES)
         self._claims: dict[Token, Claim] = {}
         self._owners: dict[Token, str] = {}
         self._last: dict[int, Token] = {}
@@ -94,14 +87,10 @@ class Replay:
         self._hearts: dict[str, StoreHeartbeat] = {}
         self.steps: list[Step] = []
 
-    async def run(self, walker: Walker, steps: int) -> None:
-        """Take so many steps, then those that bring all jobs to their ends."""
+    async def run(self, walk: Walk) -> None:
+        """Take the steps of a trace, then those that bring all jobs to their ends."""
         try:
-            for _ in range(steps):
-                ways = list(self._actions(self.state))
-                if (way := walker.choose(self.steps[-1] if self.steps else None, ways)) is None:
-                    break
-                walker.walked(self.steps[-1] if self.steps else None, way[0])
+            while (way := walk.choose(self.steps, self._actions(self.state))) is not None:
                 await self.take(*way)
             while not done(self.state):
                 await self.take(*self._quiet())

@@ -20,18 +20,14 @@ from tests.conformance.conftest import redis_address, sqlite_path  # noqa: F401
 from tests.conformance.modes import OPENERS, empty
 from tests.conftest import StartServers
 from tests.model.delivered import DeliveredReplay
-from tests.model.model import Jobs
 from tests.model.replay import Replay, Walker
+from tests.model.traces import KINDS_OF_JOBS, STEPS, read
 from tests.postgres.traps.test_traps_tokens import SLOW_WRITER
 from tests.waiting import eventually
 
-TRACES = 100
-PARTS = range(5)
+PARTS = 10
 TOGETHER = 20
 """Traces of one store, which is empty before: what a store holds makes time pass slowly for it."""
-STEPS = 18
-PAIRS = 450
-CRASHES = frozenset({"crash", "crash, commits lost"})
 CANNOT_CRASH = {
     "memory": "its jobs are those of the process that has them",
     "sqlite": "it has no server: its processes are killed in tests/sqlite/test_crash.py",
@@ -39,8 +35,8 @@ CANNOT_CRASH = {
 """Stores of which no server can be killed, and why."""
 KILLED = 12
 """Traces on a server that is killed."""
-DELIVERED, DELIVERED_PARTS = 25, range(20)
-"""Traces with a dispatcher beside the store, in each part: five hundred, as of every other store."""
+DELIVERED_PARTS = 20
+"""Parts of the same traces with a dispatcher beside the store."""
 CANNOT_LOSE_OFFERS = {
     "memory": "its ready set is the store's",
     "postgres": "it has no ready set: a claim looks for what is ready",
@@ -48,11 +44,6 @@ CANNOT_LOSE_OFFERS = {
     "redis": "its ready set is written in the step that writes the job",
 }
 """Stores with nothing beside them that could lose what was offered, and why; with a dispatcher PostgreSQL has it."""
-KINDS_OF_JOBS = [
-    Jobs(fails, waits)
-    for fails in ((False, False), (True, False), (True, True))
-    for waits in ((False, False), (True, False))
-]
 
 
 def test_what_a_store_cannot_have_is_named() -> None:
@@ -60,25 +51,24 @@ def test_what_a_store_cannot_have_is_named() -> None:
     assert CANNOT_CRASH.keys() < OPENERS.keys()
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("mode", list(OPENERS))
 async def test_the_store_does_what_the_model_does(mode: str, part: int, request: pytest.FixtureRequest) -> None:
     fixture, opener = OPENERS[mode]
     address: str | None = request.getfixturevalue(fixture) if fixture else None
-    walker = Walker(part, without=CRASHES)
-    for first in range(0, TRACES, TOGETHER):
+    traces = read()[part::PARTS]
+    for first in range(0, len(traces), TOGETHER):
         if address is not None and first:
             empty(address)
         world = await opener(address)()
         try:
-            for number in range(first, first + TOGETHER):
-                replay = Replay(world, f"trace-{number}", KINDS_OF_JOBS[number % len(KINDS_OF_JOBS)])
-                await replay.run(walker, STEPS)
+            some = traces[first : first + TOGETHER]
+            for number, trace in enumerate(some):
+                await Replay(world, f"trace-{number}", trace.jobs).run(trace)
             where = await world.inspector.conservation()
-            assert (where.unfinished, where.completed + where.dead + where.cancelled) == (0, 2 * TOGETHER)
+            assert (where.unfinished, where.completed + where.dead + where.cancelled) == (0, 2 * len(some))
         finally:
             await world.close()
-    assert len(walker.pairs) > PAIRS
 
 
 @pytest.fixture
@@ -90,23 +80,21 @@ async def dispatcher(redis_url: str, redis_prefix: str) -> AsyncIterator[RedisDi
     await made.close()
 
 
-@pytest.mark.parametrize("part", DELIVERED_PARTS)
+@pytest.mark.parametrize("part", range(DELIVERED_PARTS))
 async def test_with_delivery_beside_it(
     part: int, empty_store_url: str, dispatcher: RedisDispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In mode postgres+redis: what is ready is in the ready set, comes out of it once, and is offered again if lost."""
     monkeypatch.setattr(audit, "SETTLE_SECONDS", 0.0)
-    walker = Walker(7 + part, without=CRASHES)
+    traces = read()[part::DELIVERED_PARTS]
     world = await OPENERS["postgres"][1](empty_store_url)()
     try:
-        for number in range(DELIVERED):
-            jobs = KINDS_OF_JOBS[number % len(KINDS_OF_JOBS)]
-            await DeliveredReplay(world, f"trace-{number}", jobs, dispatcher).run(walker, STEPS)
+        for number, trace in enumerate(traces):
+            await DeliveredReplay(world, f"trace-{number}", trace.jobs, dispatcher).run(trace)
         where = await world.inspector.conservation()
-        assert (where.unfinished, where.completed + where.dead + where.cancelled) == (0, 2 * DELIVERED)
+        assert (where.unfinished, where.completed + where.dead + where.cancelled) == (0, 2 * len(traces))
     finally:
         await world.close()
-    assert {"audit", "offer lost", "claim of one that is gone"} <= {kind[0] for pair in walker.pairs for kind in pair}
 
 
 @pytest.mark.timeout(600)
@@ -137,10 +125,10 @@ async def test_also_when_its_server_is_killed(mode: str, start_servers: StartSer
         return False
 
     try:
-        walker = Walker(11)
+        walker = Walker(11, STEPS)
         for number in range(KILLED):
             jobs = KINDS_OF_JOBS[number % len(KINDS_OF_JOBS)]
-            await Replay(world, f"trace-{number}", jobs, crash).run(walker, STEPS)
+            await Replay(world, f"trace-{number}", jobs, crash).run(walker)
         where = await world.inspector.conservation()
         assert (where.unfinished, where.completed + where.dead + where.cancelled) == (0, 2 * KILLED)
     finally:
