@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLE = """
 from queue_core import BlockingHandle, BlockingQueue, JobContext, JobQueue, Priority
 from queue_core import Jbo  # E
@@ -75,6 +77,7 @@ async def wrong() -> None:
 """
 
 
+@pytest.mark.timeout(600)
 def test_a_checker_finds_each_mistake_and_nothing_else(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(EXAMPLE)

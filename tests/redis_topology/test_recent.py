@@ -30,7 +30,7 @@ FAST = 0.002
 async def test_behind_sentinels(trio: Trio, make_settings: MakeSettings, disturb: Callable[[Trio], None]) -> None:
     found = await under_load(make_settings("redis", trio.url()), ["a", "b"], lambda: disturb(trio), pause=FAST)
     assert not found.gone
-    assert len(found.acknowledged) > 100
+    assert len(found.acknowledged) > 20
 
 
 @pytest.mark.parametrize("disturb", [kill_master, *([demote_master, pause_master] if LONG else [])])
@@ -40,7 +40,7 @@ async def test_on_a_cluster(
     settings = make_settings("redis", cluster.url)
     found = await under_load(settings, QUEUES, lambda: disturb(cluster, settings), pause=FAST)
     assert not found.gone
-    assert len(found.acknowledged) > 100
+    assert len(found.acknowledged) > 20
 
 
 @asynccontextmanager

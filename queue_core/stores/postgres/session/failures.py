@@ -58,7 +58,7 @@ def translate(error: BaseException) -> QueueCoreError:
         return InvalidJob(f"the database refused a value: {text[0] if text else type(error).__name__}")
     if answered(error):
         return refused(error)
-    return StoreUnavailable("postgres", text[0] if text else f"no answer in time ({type(error).__name__})")
+    return StoreUnavailable("postgres", text[0] if text else "no answer in time")
 
 
 def _lacks_a_day(error: BaseException) -> bool:
