@@ -32,8 +32,8 @@ class EventBus(Protocol):
         """Listen for the end of a job; no event inside the context is missed.
 
         Read the store inside the context, then call the function that it yields: `await wait(seconds)` returns
-        True when the job may have finished. A bus that cannot listen now waits for the time, or a part of it, and
-        returns False.
+        True when the job may have finished. A bus that cannot listen now, or that may leave out events, waits for the
+        time, or a part of it, and returns False.
         """
         ...
 

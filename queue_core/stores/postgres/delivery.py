@@ -207,7 +207,7 @@ READY = 1.0
 """Seconds that a caller waiting for a job's end waits for the connection first; then it reads the job."""
 POLL_FIRST, POLL_MOST = 0.05, 1.0
 """Seconds between two reads of such a job, growing: at most so many while notifications do not arrive, and as many as
-the caller says while they do, for the event of its end may be one of those that are left out."""
+the caller asks for while they do, for the event of its end may be one of those that are left out."""
 
 
 class PostgresEventBus:
