@@ -28,8 +28,11 @@ def since_mark(state: SignatureState) -> str:
 
 
 def initials(owner: str) -> str:
-    """Return the first two letters of an owner's name, "-" for none."""
-    return owner[:2] or "-"
+    """Return the letters in the first two cells of an owner's name, "-" for none: two, or a wide one."""
+    from rich.cells import set_cell_size
+
+    # A letter may be several characters, of which some have no cells.
+    return set_cell_size(safe(owner, 64), 2).rstrip() or "-"
 
 
 def state_spans(state: SignatureState | None, context: RenderContext, short: bool = False) -> Spans:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jobconsole.core.rows import held_order
 from jobconsole.format.glyphs import ASCII, UNICODE, Glyphs, glyphs_for
-from jobconsole.format.spans import RenderContext
+from jobconsole.format.spans import RenderContext, fit
 from jobconsole.present.columns import (
     DEAD_JOBS,
     GAP,
@@ -23,6 +23,7 @@ from jobconsole.present.columns import (
     fit_columns,
     signature_columns,
 )
+from jobconsole.present.signature import owner_spans
 from jobconsole.tui.widgets.jobs import dead_columns
 from queue_core.model.report import WorkerInfo
 from queue_core.model.triage.signatures import UNTOUCHED, SignatureState
@@ -37,6 +38,23 @@ TABLES = {
     "queues": QUEUES,
     "workers": WORKERS,
 }
+
+
+@pytest.mark.parametrize(
+    ("owner", "shown"),
+    [
+        ("ana", "an"),
+        ("界界", "界"),
+        ("a界", "a"),
+        ("e\N{COMBINING ACUTE ACCENT}va", "e\N{COMBINING ACUTE ACCENT}v"),
+        ("b", "b"),
+        ("", "-"),
+    ],
+)
+def test_an_owner_is_cut_to_the_letters_that_two_cells_hold(owner: str, shown: str) -> None:
+    state = SignatureState("9f31c2aaaaaa", facts=replace(UNTOUCHED, owner=owner))
+    (text, _), *blank = fit(owner_spans(state), 2)
+    assert (text + "".join(part for part, _ in blank)).rstrip() == shown
 
 
 @pytest.mark.parametrize("name", TABLES)
