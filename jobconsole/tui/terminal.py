@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import select
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TextIO
 
@@ -25,6 +27,8 @@ from queue_core.model.text import safe
 
 GRACE = 1.0
 """Seconds after which a process that ignores the signal ends all the same."""
+_GONE = frozenset({errno.EIO, errno.ENXIO, errno.EPIPE})
+"""The errors of writing to a terminal that is gone."""
 HUNG_UP = 128 + signal.SIGHUP
 """The exit code that a shell reports for a process ended by the signal."""
 
@@ -139,7 +143,9 @@ def compress_styles(driver: type[Driver]) -> type[Driver]:
             # Textual draws on stderr, which may be on its way into a file.
             drawn, screen = getattr(self, "_file", None), sys.__stdout__
             if drawn is sys.__stderr__ and not _seen(drawn) and _seen(screen):
-                self._file = screen
+                drawn = screen
+            if drawn is not None:
+                self._file = _Drawing(drawn)
 
         def write(self, data: str) -> None:
             super().write(shortened(data))
@@ -152,6 +158,43 @@ def compress_styles(driver: type[Driver]) -> type[Driver]:
                 self.exit_event.set()
 
     return Thrifty
+
+
+class _Drawing:
+    """The terminal's file, which loses what is drawn once the terminal is gone.
+
+    Textual writes to it in a thread, whose error would be printed; and without that thread, drawing waits for ever.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._gone = False
+
+    def write(self, text: str) -> int:
+        if not self._gone:
+            with self._until_gone():
+                return self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        if not self._gone:
+            with self._until_gone():
+                self._file.flush()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def isatty(self) -> bool:
+        return self._file.isatty()
+
+    @contextmanager
+    def _until_gone(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _GONE:
+                raise
+            self._gone = True
 
 
 def _seen(stream: TextIO | None) -> bool:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import signal
+import sys
+import threading
+from contextlib import suppress
 
 import pytest
+from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 from textual.drivers.linux_driver import LinuxDriver
 
 from jobconsole.format.spans import changed
 from jobconsole.tui.app import ConsoleApp
-from jobconsole.tui.terminal import mend_suspension, shortened
+from jobconsole.tui.terminal import compress_styles, mend_suspension, shortened
 from queue_core import JobQueue
 
 _TOKENS = re.compile(r"\x1b\[([0-9;]*)m|\x1b\[(\d+);(\d+)H|(.)", re.DOTALL)
@@ -114,6 +119,28 @@ async def test_an_ended_console_handles_no_signal_any_more() -> None:
         for number, handler in zip(handled, before, strict=True):
             signal.signal(number, handler)
     assert after == before
+
+
+async def test_drawing_goes_on_without_a_trace_when_the_terminal_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also more than waits to be written: a thread that has ended would let the drawing wait for ever."""
+    ours, theirs = os.openpty()
+    raised: list[BaseException | None] = []
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: raised.append(arguments.exc_value))
+    # What it did not take is still in the file when that is closed.
+    with suppress(OSError), os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "__stderr__", terminal)
+        driver = compress_styles(LinuxDriver)(ConsoleApp(JobQueue(memory=True)))
+        try:
+            drawn = WriterThread(vars(driver)["_file"])
+            os.close(ours)
+            drawn.start()
+            for _ in range(2 * MAX_QUEUED_WRITES):
+                if drawn.is_alive():
+                    drawn.write("a picture")
+            drawn.stop()
+        finally:
+            driver.close()
+    assert raised == []
 
 
 @pytest.mark.parametrize(
