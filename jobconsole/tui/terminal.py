@@ -169,6 +169,8 @@ class _Drawing:
     def __init__(self, file: TextIO) -> None:
         self._file = file
         self._gone = False
+        # what else is asked of a file
+        self.fileno, self.isatty = file.fileno, file.isatty
 
     def write(self, text: str) -> int:
         if not self._gone:
@@ -180,12 +182,6 @@ class _Drawing:
         if not self._gone:
             with self._until_gone():
                 self._file.flush()
-
-    def fileno(self) -> int:
-        return self._file.fileno()
-
-    def isatty(self) -> bool:
-        return self._file.isatty()
 
     @contextmanager
     def _until_gone(self) -> Iterator[None]:
