@@ -106,7 +106,7 @@ def _producer_arguments(options: DemoOptions, port: int) -> list[str]:
 STEP_SECONDS = 0.05
 START_SECONDS = 60.0
 """Generous: a slow machine on which other things run."""
-BUSY_SECONDS = 5.0
+BUSY_SECONDS = 20.0
 
 
 async def live_workers(inspector: Inspector) -> list[WorkerInfo]:
