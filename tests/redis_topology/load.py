@@ -19,8 +19,8 @@ LONG = bool(os.environ.get("TOPOLOGY_LONG"))
 """Every disturbance in every mode, and the rates before and after."""
 BACK_PART, BACK_SECONDS = 0.9, 10.0
 """Part of the rate before that is back so many seconds after a disturbance."""
-PAUSE = 0.004
-"""Seconds between two jobs of a producer: a steady rate that a busy machine can keep, too."""
+PAUSE = 0.015 if LONG else 0.004
+"""Seconds between two jobs of a producer. The long form compares rates: one that a busy machine can keep, too."""
 
 
 @dataclass
