@@ -34,15 +34,21 @@ def lose_power(path: Path, kept: Path) -> None:
     shutil.copytree(kept, path.parent, dirs_exist_ok=True)
 
 
+async def lost_claims(store: SqliteStore, number: int, path: Path, kept: Path) -> list[Claim]:
+    """Claim, and lose the power: of the file is left what the disk had."""
+    lost = await claims(store, number)
+    await store.close()
+    lose_power(path, kept)
+    return lost
+
+
 async def test_after_claims_that_never_reached_the_disk(path: Path, new_file: NewFile, tmp_path: Path) -> None:
     store = SqliteStore(new_file())
     await store.insert([new_job() for _ in range(30)])
     first = await claims(store, 10)
     await store.insert([new_job()])  # on the disk, and with it all before
     copy(path, tmp_path / "kept")
-    lost = await claims(store, 10)
-    await store.close()
-    lose_power(path, tmp_path / "kept")
+    lost = await lost_claims(store, 10, path, tmp_path / "kept")
     again = SqliteStore(new_file())
     second = await claims(again, 10)
     assert {claim.id for claim in second} == {claim.id for claim in lost}
@@ -56,9 +62,7 @@ async def test_with_the_skip_left_out_they_would(path: Path, new_file: NewFile, 
     await claims(store, 10)
     await store.insert([new_job()])
     copy(path, tmp_path / "kept")
-    lost = await claims(store, 10)
-    await store.close()
-    lose_power(path, tmp_path / "kept")
+    lost = await lost_claims(store, 10, path, tmp_path / "kept")
     again = SqliteStore(new_file())
     again._reserved = True
     assert {claim.token for claim in await claims(again, 10)} == {claim.token for claim in lost}
@@ -92,9 +96,7 @@ async def test_also_of_claims_behind_the_ends_of_others(path: Path, new_file: Ne
     first = await claims(store, 10)
     await store.insert([new_job()])
     copy(path, tmp_path / "kept")
-    lost = await claims(store, 10)
-    await store.close()
-    lose_power(path, tmp_path / "kept")
+    lost = await lost_claims(store, 10, path, tmp_path / "kept")
     again = SqliteStore(new_file())
     ended = [outcome(claim, "completed") for claim in first]
     settled, second = await again.settle_and_claim(ended, [REQUEST._replace(limit=10, number=1)])
@@ -120,9 +122,7 @@ async def test_also_after_claims_that_went_beyond_a_reservation(
 
     monkeypatch.setattr(file, "write", kept)
     await file.write(lambda transaction: transaction.run("claim/use_tokens", (claim.TOKENS - 15,)))
-    lost = await claims(store, 20)
-    await store.close()
-    lose_power(path, tmp_path / "kept")
+    lost = await lost_claims(store, 20, path, tmp_path / "kept")
     again = SqliteStore(new_file())
     second = await claims(again, 20)
     assert {claim.id for claim in second} == {claim.id for claim in lost}
