@@ -16,7 +16,7 @@ from queue_core.delivery.pairing import Pairing
 from queue_core.errors import ConfigurationError, QueueCoreError
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.backend import Backend
-from queue_core.runtime import Circuit, leave, watch_forks
+from queue_core.runtime import Circuit, is_served, leave, watch_forks
 
 if TYPE_CHECKING:
     from queue_core.stores.memory.store import MemoryStore
@@ -339,7 +339,7 @@ class Housed:
                 home.users += 1
                 opening = home.opening
         try:
-            yield other if other is not None and other.is_running() else loop
+            yield other if other is not None and is_served(other) else loop
         finally:
             if opening is not None:
                 self._leave(opening)

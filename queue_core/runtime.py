@@ -52,6 +52,11 @@ def until_full(items: Iterable[T], size: Callable[[T], int]) -> Iterator[T]:
             return
 
 
+def is_served(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether a thread runs an event loop, or will in a moment (`served`), so that it may be waited for."""
+    return loop.is_running() or getattr(loop, "served", False)
+
+
 class Pacing:
     """Lets the event loop go on between large values that are put into words: 150 callers with 1 MB held it 1.4 s."""
 

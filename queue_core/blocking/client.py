@@ -1,7 +1,7 @@
 """The client for callers without asyncio: everything that a queue object does, from plain functions and any thread.
 
 A coroutine runs in the event loop in which the queue object is open: that of a worker or a service in another thread,
-else one in a thread of the client's own. So plain handlers of a worker may use it, and cells of a notebook.
+else one of the client's own (`shared_loop.py`). So plain handlers of a worker may use it, and cells of a notebook.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from inspect import CORO_CREATED, getcoroutinestate
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Self, TypeVar, Unpack, overload
@@ -27,13 +26,13 @@ from queue_core.blocking.parts import (
     Handles,
     handle_of,
 )
+from queue_core.blocking.shared_loop import LoopEnded, SharedLoop, wait
 from queue_core.client.tasks import EnqueueArguments, EnqueueOptions, Task, known_options
 from queue_core.errors import InvalidArgument, QueueCoreError, QueueFull
 from queue_core.model.validation import check_payloads
 from queue_core.queue import JobQueue
-from queue_core.runtime import leave, watch_forks
+from queue_core.runtime import is_served, watch_forks
 from queue_core.stores.sql.callers import check_blocking, run_now
-from queue_core.threads import DaemonThreads
 
 if TYPE_CHECKING:
     from queue_core.client.tasks import Duration
@@ -41,11 +40,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-
-TICK = 1.0
-"""Seconds between two checks whether the event loop of a call is still there."""
-MOST_THREADS = 8
-"""Addresses that are looked up at the same time."""
 
 
 class BlockingQueue:
@@ -65,8 +59,7 @@ class BlockingQueue:
         self.signatures = BlockingSignatures(self)
         self.filters = BlockingFilters(self)
         self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._shared: SharedLoop | None = None
         self._closed = False
         watch_forks(self)
         guard(jobs)
@@ -140,10 +133,10 @@ class BlockingQueue:
     def _enqueue(self, request: _EnqueueCall) -> list[BlockingHandle[Any]]:
         connection = request.options.connection
         if connection is None:
-            return [handle_of(self, one) for one in self.call(self.jobs.enqueue_payloads, *request)]
+            return [handle_of(self, one) for one in self._call_soon(self.jobs.enqueue_payloads, *request)]
         check_blocking(connection)
         # Its statements run in the caller's thread: others would wait for its locks in the client's one.
-        write = self.call(self.jobs.prepare_payloads, *request)
+        write = self._call_soon(self.jobs.prepare_payloads, *request)
         inserted = run_now(write(connection))
         return [BlockingHandle(self, one.id, one.queue, request.type_, one.created) for one in inserted]
 
@@ -184,37 +177,40 @@ class BlockingQueue:
                 queue object is open in.
         """
 
-        async def run() -> T:
+        return self._call(SharedLoop.call, method, *args, **kwargs)
+
+    def _call_soon(self, method: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a method that ends soon, as `call` does."""
+        return self._call(SharedLoop.call_soon, method, *args, **kwargs)
+
+    def _call(
+        self,
+        run: Callable[[SharedLoop, Coroutine[Any, Any, T]], T],
+        method: Callable[P, Awaitable[T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        async def made() -> T:
             found = method(*args, **kwargs)
             if not hasattr(found, "__await__"):
                 raise InvalidArgument(f"call runs asynchronous methods, and {method!r} is none")
             return await found
 
-        work = run()
+        work = made()
         try:
-            loop = self._started()
-            if loop is self.jobs.home:
-                return self._wait(asyncio.run_coroutine_threadsafe(work, loop), loop)
-            with self.jobs.reserved(loop) as home:
-                return self._wait(asyncio.run_coroutine_threadsafe(work, home), home)
+            own = self._started()
+            if not isinstance(own, SharedLoop):
+                return _call_in(own, work)
+            if own.loop is self.jobs.home:
+                return run(own, work)
+            with self.jobs.reserved(own.loop) as home:
+                return run(own, work) if home is own.loop else _call_in(home, work)
+        except LoopEnded:
+            raise self._ended() from None
         finally:
             if getcoroutinestate(work) == CORO_CREATED:
                 work.close()
-
-    def _wait(self, future: Future[T], loop: asyncio.AbstractEventLoop) -> T:
-        while True:
-            try:
-                return future.result(TICK)
-            except TimeoutError:
-                if future.done():
-                    return future.result()
-                if loop.is_closed():
-                    raise self._ended() from None
-            except CancelledError:
-                raise self._ended() from None
-            except BaseException:
-                future.cancel()
-                raise
 
     def _ended(self) -> QueueCoreError:
         what = "this client" if self._closed else "the event loop in which the queue object was open"
@@ -230,19 +226,19 @@ class BlockingQueue:
         """Disconnect and end the client's thread; a second time is safe."""
         with self._lock:
             self._closed = True
-            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
-        if loop is not None and thread is not None:
+            shared, self._shared = self._shared, None
+        if shared is not None:
             try:
-                if self.jobs.home in (None, loop):
-                    asyncio.run_coroutine_threadsafe(self.jobs.close(), loop).result()
+                if self.jobs.home in (None, shared.loop):
+                    shared.call(self.jobs.close())
             finally:
-                loop.call_soon_threadsafe(loop.stop)
-                thread.join()
+                shared.close()
 
     def after_fork(self) -> None:
         """Begin a thread of the child's own at the next call: only the one that forks lives on in the child."""
-        leave(self._loop, self._thread)
-        self._lock, self._loop, self._thread = threading.Lock(), None, None
+        if self._shared is not None:
+            self._shared.after_fork()
+        self._lock, self._shared = threading.Lock(), None
 
     def __enter__(self) -> Self:
         try:
@@ -258,8 +254,8 @@ class BlockingQueue:
     ) -> None:
         self.close()
 
-    def _started(self) -> asyncio.AbstractEventLoop:
-        """Return the event loop that the queue object is open in, or is to be opened in."""
+    def _started(self) -> SharedLoop | asyncio.AbstractEventLoop:
+        """Return the event loop that the queue object is to be opened in, or that of others in which it is open."""
         with self._lock:
             if self._closed:
                 raise QueueCoreError("this client is closed")
@@ -269,15 +265,12 @@ class BlockingQueue:
                     "the queue object is open in this thread's event loop, which a blocking call would stop: "
                     "await jobs.enqueue(…) or task.enqueue(…) here"
                 )
-            if home is not None and home.is_running():
+            own = self._shared
+            if home is not None and is_served(home) and (own is None or home is not own.loop):
                 return home
-            if self._loop is None:
-                loop = self._loop = asyncio.new_event_loop()
-                # drivers look addresses up in it, also after the end of the main thread
-                loop.set_default_executor(DaemonThreads(MOST_THREADS, "jobs-blocking-call"))
-                self._thread = threading.Thread(target=_serve, args=(loop,), name="jobs-blocking", daemon=True)
-                self._thread.start()
-            return self._loop
+            if own is None:
+                own = self._shared = SharedLoop("jobs-blocking")
+            return own
 
 
 class _EnqueueCall(NamedTuple):
@@ -288,16 +281,5 @@ class _EnqueueCall(NamedTuple):
     options: EnqueueOptions
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-    finally:
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()  # other threads wait for their ends
-        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        # Its executor ends with it. To shut that down by the loop starts one more thread, which nothing can at the
-        # interpreter's end from Python 3.12 on.
-        loop.close()
+def _call_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
+    return wait(asyncio.run_coroutine_threadsafe(work, loop), loop)

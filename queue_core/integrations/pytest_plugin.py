@@ -341,6 +341,7 @@ class StoreRuns:
 @contextmanager
 def _on_store(jobs: JobQueue, settings: JobsSettings) -> Iterator[InlineJobs]:
     from queue_core.queue import JobQueue
+    from queue_core.runtime import is_served
 
     before = jobs.use(settings)
     reader: BlockingQueue
@@ -353,7 +354,7 @@ def _on_store(jobs: JobQueue, settings: JobsSettings) -> Iterator[InlineJobs]:
             yield InlineJobs(jobs, StoreRuns(jobs), read)
         finally:
             home = jobs.home
-            if home is not None and not home.is_running():
+            if home is not None and not is_served(home):
                 home.run_until_complete(jobs.close())
             jobs.use(before)
 
