@@ -73,7 +73,7 @@ class Fetcher:
         self._cool_until: dict[str, float] = {}
         # queues of which only so many jobs may run at a time, and all whose rules may let nothing start
         own = {queue: rules_of(rules, queue) for queue in queues}
-        self._most = {queue: one.concurrency for queue, one in own.items() if one.concurrency is not None}
+        self.concurrencies = {queue: one.concurrency for queue, one in own.items() if one.concurrency is not None}
         self._limited = frozenset(queue for queue, one in own.items() if one.limits_claims)
         self._rated = frozenset(queue for queue, one in own.items() if one.rate is not None)
         # when the end of a job of theirs was last stored, in seconds of time.monotonic
@@ -133,7 +133,7 @@ class Fetcher:
 
     def ask(self, outcomes: Sequence[Outcome], held: Mapping[str, RunningAttempt]) -> list[ClaimRequest]:
         """Return what to claim behind these ends: the next jobs of their ordering keys, or of a limited queue."""
-        waited_for = [one for one in outcomes if one.ordering_key is not None or one.queue in self._most]
+        waited_for = [one for one in outcomes if one.ordering_key is not None or one.queue in self.concurrencies]
         if not waited_for or self.quiet or self._runner.draining:
             return []
         since: dict[str, list[float]] = {}
@@ -266,14 +266,14 @@ class Fetcher:
 
     def _open_queues(self, now: float) -> list[str]:
         """Return the queues that do not cool down, and of which this worker alone does not hold as many as may run."""
-        for queue, most in self._most.items():
+        for queue, most in self.concurrencies.items():
             if self._runner.held_of(queue) >= most:
                 self._cool_until[queue] = now + COOL_DOWN_LIMITED
         return [queue for queue in self._queues if self._cool_until.get(queue, 0.0) <= now]
 
     def _limit_for(self, queues: Sequence[str], limit: int) -> int:
         """Return how many jobs to take: those of the only queue that may not run would be given back."""
-        most = self._most.get(queues[0]) if len(queues) == 1 else None
+        most = self.concurrencies.get(queues[0]) if len(queues) == 1 else None
         return limit if most is None else min(limit, most - self._runner.held_of(queues[0]))
 
     async def _claim_taken(self, taken: Nomination, ids: Sequence[str], limit: int, began: float) -> None:

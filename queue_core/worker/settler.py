@@ -34,6 +34,11 @@ BATCH = 1000
 """Outcomes stored at a time: some 15 ms of the store."""
 PAUSE_FIRST, PAUSE_MOST = 0.1, 2.0
 """Seconds between two tries while the store is away, doubling."""
+SHORT = 0.75
+"""Parts of a trip to the store that jobs of a queue with a concurrency run where the trip waits for all of them. Those
+that it leaves behind have a trip of their own: half of the slots a trip, instead of all in a trip and a run."""
+SPARE, SHARE = 1.5, 0.1
+"""How many times as long as they run it waits for them, for one may run on; the share of the last trip in means."""
 IN_THE_DATA = (InvalidJob, UnicodeError, OverflowError)
 """Errors that the same outcomes meet again: one of them holds a value that the store cannot keep."""
 
@@ -118,6 +123,9 @@ class Claims:
 class Successors(Protocol):
     """Who takes jobs that are claimed in the trip that ends others; see `queue_core.worker.fetcher`."""
 
+    # queue -> how many of its jobs may run at a time
+    concurrencies: dict[str, int]
+
     def ask(self, outcomes: Sequence[Outcome], held: Mapping[str, RunningAttempt]) -> Sequence[ClaimRequest]:
         """Return what to claim behind these ends; their answer goes to `take_over` or `give_up`."""
         ...
@@ -135,6 +143,22 @@ class Successors(Protocol):
     def note_ended(self, outcomes: Sequence[Outcome], claims: Sequence[Claim]) -> None:
         """Note the ends that are stored, and what was claimed behind them."""
         ...
+
+
+class _Pace:
+    """How many seconds a trip takes that stores ends and claims behind them, and the jobs ran that it ended."""
+
+    def __init__(self) -> None:
+        self._trip = self._run = 0.0
+
+    def note(self, seconds: float, batch: Sequence[Outcome]) -> None:
+        """Note a trip."""
+        self._trip += SHARE * (seconds - self._trip)
+        self._run += SHARE * (sum([outcome.run_us for outcome in batch]) / len(batch) / 1e6 - self._run)
+
+    def wait(self) -> float:
+        """Return for how many seconds a trip may wait for the other jobs of a queue."""
+        return SPARE * self._run if self._run < SHORT * self._trip else 0.0
 
 
 class Settler:
@@ -174,6 +198,7 @@ class Settler:
         self.successors: Successors | None = None
         # the last trip failed: the ends go alone, so that no claim can keep them from being stored
         self._alone = False
+        self._pace = _Pace()
 
     def put(self, outcome: Outcome, answer: Settled | None = None) -> None:
         """Hand in the end of an attempt; with the store's answer, it was stored in its handler's own transaction."""
@@ -203,10 +228,23 @@ class Settler:
                 written, self._written = self._written, []
                 await offer(self._dispatcher, ready_of(written))
             while self._outcomes:
+                await self._gather(self._outcomes[0].queue)
                 batch = self._next()
                 self._sending = len(batch)
                 await self._store_batch(batch)
                 self._sending = 0
+
+    async def _gather(self, queue: str) -> None:
+        """Wait for the other jobs of a queue with a concurrency, if they are short, and while no other job ends."""
+        if self.successors is None or queue not in self.successors.concurrencies or not (seconds := self._pace.wait()):
+            return
+        held = sum([attempt.claim.queue == queue for attempt in self._held.values()])
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while len(self._outcomes) < held and self._outcomes[-1].queue == queue and not self._closing:
+                    self._wake.clear()
+                    await self._wake.wait()
+        self._wake.set()  # what else it was set for comes next
 
     async def close(self, loop: asyncio.Task[None], seconds: float) -> bool:
         """Store what is left; False when the store did not take it within these seconds."""
@@ -269,11 +307,13 @@ class Settler:
     ) -> tuple[list[Settled], Sequence[Claim]]:
         assert self._handing is not None, "nothing is requested without it"
         assert self.successors is not None, "they have asked"
+        began = time.monotonic()
         settling = asyncio.ensure_future(self._handing.settle_and_claim(batch, requests))
         answered = False
         try:
             answers, claims = await asyncio.shield(settling)
             answered = True
+            self._pace.note(time.monotonic() - began, batch)
         except asyncio.CancelledError:
             # What the store may be giving right now is this worker's: a stop gives it back, and must not forget it.
             with suppress(QueueCoreError, *IN_THE_DATA):

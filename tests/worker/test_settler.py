@@ -11,6 +11,7 @@ from queue_core import JobContext, JobQueue, Worker
 from queue_core.errors import InvalidJob, SchemaError, StoreUnavailable
 from queue_core.model.job import Outcome, Settled
 from queue_core.runtime import LARGEST
+from queue_core.worker.settler import _Pace
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
 from tests.worker.breaking import BreakingStore
@@ -278,3 +279,63 @@ async def test_the_end_of_an_earlier_attempt_leaves_the_next_one_held(jobs: JobQ
         assert {attempt.claim.token for attempt in worker._held.values()} == {tokens[1]}, "its lease is renewed"
         goes_on.set()
         assert await handle.result(PATIENCE) == tokens[1]
+
+
+@pytest.mark.parametrize("ends", ["with the others", "with a job of another queue", "in time"])
+async def test_the_end_of_a_short_job_waits_for_the_others_of_its_limited_queue(
+    both: tuple[JobQueue, BreakingStore], ends: str
+) -> None:
+    """The next jobs start behind a trip: all slots in one and a run are more than half of them a trip."""
+    jobs = both[0]
+    jobs.queue("limited", concurrency=3)
+    goes_on = {n: asyncio.Event() for n in range(4)}
+
+    @jobs.task(queue="limited")
+    async def work(n: int) -> None:
+        await goes_on[n].wait()
+
+    batches: list[int] = []
+    async with jobs, working(jobs, queues=["limited", "default"]) as worker:
+        handles = await jobs.enqueue_many("work", [{"n": n} for n in range(3)])
+        other = await jobs.enqueue("work", {"n": 3}, queue="default")
+        settler = worker._settler
+        settler._pace.wait = lambda: 0.01 if ends == "in time" else PATIENCE  # type: ignore[method-assign]
+        real = settler._store_batch
+
+        async def noted(batch: list[Outcome]) -> None:
+            batches.append(len(batch))
+            await real(batch)
+
+        settler._store_batch = noted  # type: ignore[method-assign]
+        assert await eventually(lambda: worker._runner.busy == 4)
+        goes_on[0].set()
+        assert await eventually(lambda: worker._runner.busy == 3)
+        if ends == "with the others":
+            goes_on[1].set()
+            assert await eventually(lambda: worker._runner.busy == 2)
+            assert not batches
+        elif ends == "with a job of another queue":
+            goes_on[3].set()
+        first = {"with the others": [], "with a job of another queue": [2], "in time": [1]}[ends]
+        assert await eventually(lambda: batches == first)
+        for event in goes_on.values():
+            event.set()
+        for handle in [*handles, other]:
+            await handle.result(PATIENCE)
+    assert (sum(batches), batches[0]) == (4, first[0] if first else batches[0])
+    assert ends != "with the others" or batches[0] >= 3
+
+
+async def test_how_long_such_an_end_waits() -> None:
+    pace = _Pace()
+    assert pace.wait() == 0, "nothing is known"
+    for _ in range(100):
+        pace.note(0.002, [ran_for(1_000)] * 2)
+    assert pace.wait() == pytest.approx(0.0015, rel=0.01)
+    for _ in range(100):
+        pace.note(0.002, [ran_for(1_000), ran_for(4_000)])
+    assert pace.wait() == 0, "they run longer than a trip takes"
+
+
+def ran_for(us: int) -> Outcome:
+    return Outcome("x", 1, "limited", "work", "completed", run_us=us)
