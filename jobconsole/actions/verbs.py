@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NamedTuple
 
 from jobconsole.actions.plan import REVERSIBLE, Report
 from jobconsole.core.connection import Connection
 from jobconsole.core.rows import NAME
 from jobconsole.format.humanize import plural
-from jobconsole.format.words import IMMEDIATE, WORDS, Kind
+from jobconsole.format.words import IMMEDIATE, WORDS, Kind, not_opened
 from queue_core.client.operations import this_author
-from queue_core.model.operation import OperationRequest, OperationVerb, WorkerOrder
+from queue_core.model.operation import Operation, OperationRequest, OperationVerb, WorkerOrder
 from queue_core.model.text import safe
 
 
@@ -83,9 +83,15 @@ class ImmediateActions:
     async def drain(self, queue: str, move_to: str | None, why: str = "") -> tuple[str, int]:
         """Close a queue and drain it; return a sentence, and the number of the operation."""
         operation = await self._connection.operations.drain_queue(queue, move_to, why=why)
+        self._notes.append(operation.number)
         left = f"#{operation.number} drains {plural(operation.total, 'job')}" if operation.total else "it is empty"
         words = f"{safe(queue, NAME)} {IMMEDIATE['queue', 'drain'].becomes}: {left}; P or u opens it"
         return words, operation.number
+
+    def opened(self, drain: str, label: str, back: Sequence[Operation]) -> str:
+        """Return what the undo of a drain came to, by the operations that it has made."""
+        self._notes.extend(one.number for one in back)
+        return f"{safe(label, NAME)} takes new jobs again" if back else not_opened(drain, label)
 
     async def trigger(self, schedule: str) -> str:
         """Enqueue the job of a schedule now."""
@@ -102,13 +108,14 @@ class ImmediateActions:
         return await self._switched("schedule", name, schedules.pause if pause else schedules.resume, pause, why)
 
     async def overtaken(self, kind: Kind, name: str, note: int) -> str:
-        """Return who has paused or resumed something after a note of this console; "" when no one has."""
+        """Return who has paused, resumed or drained something after a note of this console; "" when no one has."""
         for one in await self._connection.operations.list_operations(RECENT):
             if one.number <= note:
                 break
-            about = one.request.label == f"{kind} {name}" and one.request.verb in {"pause", "resume"}
+            about = one.request.label == f"{kind} {name}" and one.request.verb in {"pause", "resume", "drain"}
             # One with a note of its own changed nothing, or failed.
-            if about and one.state == "done" and not one.note and one.number not in self._notes:
+            made = one.state == "done" or (one.request.verb == "drain" and one.state == "running")
+            if about and made and not one.note and one.number not in self._notes:
                 past = IMMEDIATE[kind, one.request.verb].past
                 return f"{safe(one.request.author.user, NAME)} has {past} {safe(name, NAME)} since (#{one.number})"
         return ""

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -130,7 +131,7 @@ IMMEDIATE: Mapping[tuple[Kind, str], ImmediateWords] = {
         "closed",
         "is closed",
         "Drain a queue",
-        "It takes no new jobs: producers are refused. What is in it runs until it is empty.",
+        "It takes no new jobs: producers are refused.",
         "Close",
     ),
     ("schedule", "pause"): ImmediateWords("paused", "is paused"),
@@ -245,3 +246,25 @@ def state_phrase(operation: Operation, now: datetime) -> str:
     if one.in_canary:
         return f"ramp {stage.number} of {stage.of}" if one.request.rollout.ramp else "canary"
     return one.state
+
+
+def not_opened(drain: str, label: str) -> str:
+    """Return why the undo of a drain does nothing."""
+    return f"{drain} is not undone: {safe(label, 200)} was opened or drained again since"
+
+
+_UNDOES = re.compile(r"(?:takes|undoes) #([0-9]{1,15})(?: back)?")
+_UNDOING = frozenset({"restore", "move", "resume", "mute", "resolve", "own", "note", "save", "remove"})
+"""The verbs of operations that undo others."""
+
+
+def undone_by(operations: Iterable[Operation]) -> dict[int, int]:
+    """Return which of these operations have undone which, by the number of the undone one."""
+    return {number: one.number for one in operations if (number := _undoes(one))}
+
+
+def _undoes(operation: Operation) -> int:
+    """Return the number of the operation that this one undoes; 0 where it undoes none, or has failed to."""
+    found = _UNDOES.fullmatch(operation.request.why)
+    brings_back = operation.request.verb in _UNDOING and operation.state not in {"failed", "cancelled"}
+    return int(found[1]) if found and brings_back else 0

@@ -24,8 +24,9 @@ from queue_core.client.operating.drain import (
     OPENED,
     DrainRequest,
     begin_drain,
+    drained_again,
     end_drains,
-    label_of,
+    jobs_left,
     move_of,
     moves_of,
     queue_of,
@@ -278,7 +279,7 @@ class Operations(Guarded):
     async def undo(self, number: int, author: Author) -> list[Operation]:
         """Undo a delete or a move: submit operations that restore exactly its changed jobs; [] without an undo.
 
-        The undo of a drain opens its queue, and brings back what was moved from it.
+        The undo of a drain opens its queue, unless that was drained again since, and brings back what was moved.
 
         Raises:
             OperationNotFound: there is no such operation.
@@ -286,7 +287,7 @@ class Operations(Guarded):
         self._check("op undo")
         request = (operation := await self._store.get(number)).request
         if request.verb == "drain":
-            return await self._open(number, queue_of(operation), author)
+            return await self._open(operation, author)
         facts = VERBS.get(request.verb)
         if facts is None or facts.undo is None or request.options.priority is not None:
             return []
@@ -300,14 +301,19 @@ class Operations(Guarded):
             await self.submit(replace(back, options=ChangeOptions(queue=queue)), ids) for queue, ids in by_queue.items()
         ]
 
-    async def _open(self, number: int, queue: str, author: Author) -> list[Operation]:
-        """Open a queue that is or was drained, and bring back what was moved from it."""
-        request, numbers = OperationRequest("resume", label_of(queue), author, f"undoes #{number}"), list[int]()
-        await self.record(request, partial(self._store.set_closed, queue, False), on_record=numbers.append)
-        await self._effects.publish_queue(queue, "opened")
-        await end_drains(self._store, queue)
-        back = [await self._store.get(numbers[0])]
-        for one in await moves_of(self._store, number):
+    async def _open(self, drain: Operation, author: Author) -> list[Operation]:
+        """Open the queue of a drain unless it was opened or drained again since, and bring back what was moved."""
+        if await drained_again(self._store, drain):
+            return []
+        queue, back = queue_of(drain), list[Operation]()
+        if await jobs_left(self._inspector, queue) is not None:
+            why, numbers = f"undoes #{drain.number}", list[int]()
+            request = OperationRequest("resume", drain.request.label, author, why)
+            await self.record(request, partial(self._store.set_closed, queue, False), on_record=numbers.append)
+            await self._effects.publish_queue(queue, "opened")
+            await end_drains(self._store, queue)
+            back = [await self._store.get(numbers[0])]
+        for one in await moves_of(self._store, drain.number):
             await self._store.move(one.number, "cancelled", OPENED)
             back += await self.undo(one.number, author)
         return back

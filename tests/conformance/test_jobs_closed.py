@@ -114,6 +114,37 @@ async def test_whoever_resumes_it_ends_the_drain(jobs: JobQueue) -> None:
     await jobs.enqueue("work", queue="bulk")
 
 
+async def test_the_undo_of_a_drain_leaves_a_later_one_alone(jobs: JobQueue) -> None:
+    waits = await jobs.enqueue("work", queue="bulk")
+    first = await jobs.operations.drain_queue("bulk", "slow", author=ANA)
+    (move,) = [one for one in await jobs.operations.list_operations(2) if one.request.verb == "move"]
+    await jobs.operations.run(move.number)
+    await jobs.operations.resume_queue("bulk")
+    await jobs.enqueue("work", queue="bulk")
+    later = await jobs.operations.drain_queue("bulk", author=Author("bo", "bastion-2"))
+    assert await jobs.operations.undo(first.number, ANA) == []
+    assert (await info(jobs, "bulk")).closed
+    assert (await jobs.operations.get(later.number)).state == "running"
+    assert (await jobs.get(waits.id)).queue == "slow"
+    with pytest.raises(QueueClosed):
+        await jobs.enqueue("work", queue="bulk")
+    (opened,) = await jobs.operations.undo(later.number, ANA)
+    assert opened.request.verb == "resume"
+    assert not (await info(jobs, "bulk")).closed
+
+
+async def test_the_undo_of_a_drain_that_was_opened_only_brings_back(jobs: JobQueue) -> None:
+    await jobs.enqueue("work", queue="bulk")
+    plain = await jobs.operations.drain_queue("bulk")
+    await jobs.operations.resume_queue("bulk")
+    assert await jobs.operations.undo(plain.number, ANA) == []
+    moved = await jobs.operations.drain_queue("bulk", "slow")
+    await jobs.operations.run(moved.number + 1)
+    await jobs.operations.resume_queue("bulk")
+    (back,) = await jobs.operations.undo(moved.number, ANA)
+    assert (back.request.verb, back.total) == ("move", 1)
+
+
 async def test_a_queue_that_is_not_there(jobs: JobQueue) -> None:
     with pytest.raises(QueueNotFound):
         await jobs.operations.drain_queue("nowhere")

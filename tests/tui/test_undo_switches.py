@@ -116,3 +116,34 @@ async def test_a_schedule_that_was_so_already_is_not_undone(sit: Sit, jobs: JobQ
         state = "paused" if verb == "pause" else "ticking again"
         await seat.until(f"nightly was {state} already", but=SAYS)
         assert seat.app.operator.undoable == ""
+
+
+async def test_a_pause_is_not_undone_where_another_operator_drains_the_queue(
+    sit: Sit, jobs: JobQueue, buried: Buried
+) -> None:
+    async with sit() as seat:
+        await at_queue(seat, "crm")
+        await seat.press("P")
+        await seat.until("crm is paused, u undoes it")
+        await jobs.operations.drain_queue("crm", author=Author("bob", "bastion-2"))
+        await seat.press("u")
+        await seat.until("not undone: bob has closed crm since (#2)")
+        assert await paused(jobs, "crm")
+
+
+async def test_a_pause_and_a_drain_of_one_console_are_undone_one_after_the_other(
+    sit: Sit, jobs: JobQueue, buried: Buried
+) -> None:
+    async with sit() as seat:
+        await at_queue(seat, "crm")
+        await seat.press("P")
+        await seat.until("crm is paused, u undoes it")
+        await seat.press("O")
+        await seat.until("Drain a queue")
+        await seat.press("enter")
+        await seat.until("crm is closed: ")
+        await seat.press("u")
+        await seat.until("takes new jobs again")
+        await seat.press("u")
+        await seat.until("crm is running again")
+        assert not await paused(jobs, "crm")

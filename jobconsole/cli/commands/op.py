@@ -16,7 +16,7 @@ from jobconsole.cli.root import Parser, add_change, add_verbs, whole
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import operation_body, outcome, show_facts, show_operations, state_of_progress
 from jobconsole.format.humanize import plural
-from jobconsole.format.words import IMMEDIATE
+from jobconsole.format.words import IMMEDIATE, not_opened
 from jobconsole.present.facts import of_operation
 from queue_core.model.text import safe
 
@@ -109,6 +109,8 @@ def run_undo(options: argparse.Namespace, output: Output) -> int:
         if operation.request.verb in VERBS or saved_name_of(operation) is not None:
             return await _undo_noted(jobs, output, operation)
         submitted = await jobs.operations.undo(options.number, this_author())
+        if operation.request.verb == "drain" and not submitted:
+            raise CommandError(not_opened(f"operation #{operation.number}", operation.request.label))
         return await _run_to_end(jobs, output, options.number, submitted)
 
     return connected(options, output, run, "" if options.dry_run else "op undo")

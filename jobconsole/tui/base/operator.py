@@ -369,10 +369,10 @@ class Operator:
         """Cancel an operation that has not ended; bring back what it did, where that is possible."""
         every = self._connection.operations
         if last.verb == "drain":
-            moved = [one for one in await every.undo(last.number, this_author()) if one.request.verb == "move"]
-            for operation in moved:
+            back = await every.undo(last.number, this_author())
+            for operation in (one for one in back if one.request.verb == "move"):
                 self._follow(Report(Plan("move", last.label, ())), operation)
-            return f"{safe(last.label, NAME)} takes new jobs again"
+            return self._immediate.opened(last.words, last.label, back)
         text, ended = f"{last.words} has ended, and cannot be undone", (await every.get(last.number)).ended
         if not ended:
             await self._immediate.steer(last.number, "cancel", UNDONE)

@@ -17,6 +17,8 @@ OPENED = "the queue was opened"
 """The note of a drain that ended so."""
 MOST_MOVED = 1_000_000
 """Jobs that are moved; workers run the others."""
+PAGE = 200
+"""Operations that are read at a time, to find a later drain of a queue."""
 NEAR = 20
 """Operations after a drain among which its move is looked for: the next one, unless others work at that moment."""
 
@@ -79,6 +81,19 @@ async def watch_drain(store: OperationStore, inspector: Inspector, operation: Op
         return await store.note_drain(operation.number, left)
     await store.move(operation.number, "cancelled", OPENED)
     return await store.get(operation.number)
+
+
+async def drained_again(store: OperationStore, drain: Operation) -> bool:
+    """Return whether a later operation drains, or has drained, the same queue: then its being closed is that one's."""
+    before: int | None = None
+    while page := await store.list_operations(PAGE, before):
+        for one in page:
+            if one.number <= drain.number:
+                return False
+            if (one.request.verb, one.request.label) == ("drain", drain.request.label) and one.state != "failed":
+                return True
+        before = page[-1].number
+    return False
 
 
 async def waiting_ids(inspector: Inspector, queue: str) -> list[str]:
