@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from queue_core.queue import JobQueue
 
 SHELLS = ("bash", "fish", "zsh")
-KINDS = ("queue", "type", "signature", "filter")
-"""What names can be printed of."""
+KINDS = ("queue", "type", "signature", "filter", "saved", "schedule")
+"""What names can be printed of; filter: saved ones as `--filter` takes them, with an @."""
 OPTIONS = {
     "--queue": "queue",
     "--to-queue": "queue",
@@ -31,7 +31,14 @@ OPTIONS = {
     "--signature": "signature",
     "--filter": "filter",
 }
-ARGUMENTS = {"QUEUE": "queue", "TYPE": "type", "SIG": "signature", "SIGNATURE": "signature"}
+ARGUMENTS = {
+    "QUEUE": "queue",
+    "TYPE": "type",
+    "SIG": "signature",
+    "SIGNATURE": "signature",
+    "SAVED": "saved",
+    "SCHEDULE": "schedule",
+}
 """Options, and arguments by how the help names them, that take such names."""
 PLACES = ("--config", "--context", "--postgres-url", "--schema", "--redis-url", "--prefix")
 """Options that choose the store whose names are read."""
@@ -150,8 +157,10 @@ async def _names(jobs: JobQueue, kind: str) -> list[str]:
         return sorted(queue.name for queue in (await jobs.inspector.overview()).queues)
     if kind == "type":
         return sorted(await jobs.inspector.types())
-    if kind == "filter":
-        return [f"@{saved.name}" for saved in await jobs.filters.list()]
+    if kind in {"filter", "saved"}:
+        return [f"{'@' if kind == 'filter' else ''}{saved.name}" for saved in await jobs.filters.list()]
+    if kind == "schedule":
+        return [planned.schedule.name for planned in (await jobs.schedules.list()).schedules]
     from queue_core.model.filters import parse
 
     return [one.signature for one in await jobs.inspector.signatures(parse("status:dead"), 900.0, 1, MOST_NAMES)]

@@ -34,7 +34,7 @@ def add_verbs_on_filters(parser: Parser) -> None:
     save.add_argument("text", metavar="FILTER", help="in the filter language, as in 'owner:me state:new'")
     add_change(save)
     remove = add("remove", run_remove, "remove a saved filter; 'op undo' brings it back")
-    remove.add_argument("name", metavar="NAME", help="as 'filter list' names it")
+    remove.add_argument("name", metavar="SAVED", help="as 'filter list' names it")
     add_change(remove)
 
 

@@ -107,4 +107,8 @@ def test_a_saved_filter_is_used_by_its_name(shop: Shop) -> None:
     assert (answer.code, answer.out) == (2, "")
     assert "a saved filter cannot be turned round" in answer.err
     assert shop("completion", "--names", "filter").out == "@a-mail\n@all\n"
+    assert shop("completion", "--names", "saved").out == "a-mail\nall\n"
+    script = shop("completion", "bash").out
+    assert '"/filter/remove") _jobconsole_names "$word" saved' in script
+    assert '"/schedule/pause") _jobconsole_names "$word" schedule' in script
     assert shop("dlq", "delete", "--filter", "@a-mail", "--yes", "--json").body["processed"] == 3

@@ -116,6 +116,21 @@ class TestJson:
         assert states == {"host-1:1:aa": "busy", "host-2:2:bb": "quiet"}
 
 
+class TestWorkerIds:
+    @pytest.mark.parametrize("part", ["host-1", "host-1:1", "host-1:1:aa"])
+    def test_a_beginning_that_only_one_has_is_enough(self, looking: Cli, part: str) -> None:
+        answer = looking("worker", "quiet", part, part, "--dry-run", "--json")
+        assert (answer.code, answer.body["names"]) == (0, ["host-1:1:aa"])
+
+    def test_one_that_several_have_names_them(self, looking: Cli) -> None:
+        answer = looking("worker", "quiet", "host-", "--dry-run")
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err == "jobconsole: 'host-' is part of several ids: host-1:1:aa, host-2:2:bb\n"
+
+    def test_one_of_less_than_four_characters_is_none(self, looking: Cli) -> None:
+        assert looking("worker", "stop", "hos", "--dry-run").code == 4
+
+
 class TestNotFound:
     @pytest.mark.parametrize(
         ("line", "sentence"),

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import DONE, Missing, Unreachable, check_terminal, confirm
+from jobconsole.cli.failures import DONE, Missing, Unreachable, UsageError, check_terminal, confirm
 from jobconsole.cli.immediate import in_turn, record, report_dry_run
 from jobconsole.cli.output import Output
 from jobconsole.cli.pace import queue
 from jobconsole.cli.reload import GRACE, watch
 from jobconsole.cli.root import Parser, add_change, add_verbs, duration, port, positive, size, whole
+from jobconsole.cli.selection import LEAST_PREFIX, NAMED
 from jobconsole.cli.session import connected, settings_of, start_log
 from jobconsole.cli.tables import WORKERS, show_table, worker_body
 from jobconsole.format.humanize import plural
@@ -145,7 +146,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def _add_order(verb: Parser, destructive: bool = False) -> None:
-    verb.add_argument("ids", nargs="+", metavar="WORKER", help="as 'worker list' names them")
+    verb.add_argument("ids", nargs="+", metavar="WORKER", help="as 'worker list' names them, or the beginning of one")
     add_change(verb, destructive)
 
 
@@ -184,8 +185,7 @@ def _order(options: argparse.Namespace, output: Output, order: WorkerOrder) -> i
         check_terminal("stop workers")
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        ids = tuple(dict.fromkeys(options.ids))
-        await _check(jobs, ids)
+        ids = await _find(jobs, options.ids)
         if options.dry_run:
             return report_dry_run(output, order, ids)
         if asks:
@@ -205,8 +205,18 @@ def _order(options: argparse.Namespace, output: Output, order: WorkerOrder) -> i
     return connected(options, output, run, "" if options.dry_run else f"worker {order}")
 
 
-async def _check(jobs: JobQueue, ids: Sequence[str]) -> None:
-    known = {worker.id for worker in (await jobs.inspector.overview()).workers}
-    for worker in ids:
-        if worker not in known:
-            raise Missing(f"no worker with id {safe(worker, 200)}; 'jobconsole worker list' shows them")
+async def _find(jobs: JobQueue, given: Sequence[str]) -> tuple[str, ...]:
+    """Return the ids of these workers, each once: given whole, or by a beginning that only one has."""
+    known = sorted(worker.id for worker in (await jobs.inspector.overview()).workers)
+    found: dict[str, None] = {}
+    for part in given:
+        several = [one for one in known if len(part) >= LEAST_PREFIX and one.startswith(part)]
+        fitting = [part] if part in known else several
+        if not fitting:
+            raise Missing(f"no worker with id {safe(part, 200)}; 'jobconsole worker list' shows them")
+        if len(fitting) > 1:
+            named = ", ".join(safe(one, 200) for one in fitting[:NAMED])
+            some = " and others" if len(fitting) > NAMED else ""
+            raise UsageError(f"'{safe(part, 200)}' is part of several ids: {named}{some}")
+        found[fitting[0]] = None
+    return tuple(found)
