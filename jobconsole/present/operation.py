@@ -7,7 +7,7 @@ from jobconsole.core.rows import JobLine
 from jobconsole.format import humanize
 from jobconsole.format.glyphs import Glyphs
 from jobconsole.format.spans import LABEL, Line, RenderContext, Span, Spans, fit, wrap
-from jobconsole.format.words import outcome_phrase, state_phrase
+from jobconsole.format.words import IMMEDIATE, outcome_phrase, state_phrase
 from jobconsole.present.columns import BAR, Column, bar, fact_lines, number, state
 from jobconsole.present.facts import but, of_operation, only
 from queue_core.client.operating.signatures import VERBS as SIGNATURE_VERBS
@@ -74,7 +74,12 @@ def _target(line: OperationLine, context: RenderContext) -> Spans:
     signatures = line.operation.request.signatures
     name: Spans = ((f"{signatures[0][:SHORT]}  ", "text"),) if len(signatures) == 1 else ()
     label = line.label.partition(": ")[2] if line.verb in SIGNATURE_VERBS else line.label
-    return (*name, (label, "text"), (_reason(line), "muted"))
+    kind, _, thing = label.partition(" ")
+    # Name first: where the column is narrow, "queue …" would not name the queue.
+    named: Spans = (
+        ((thing, "text"), (f"  {kind}", "muted")) if thing and (kind, line.verb) in IMMEDIATE else ((label, "text"),)
+    )
+    return (*name, *named, (_reason(line), "muted"))
 
 
 def speed(line: OperationLine) -> Spans:
