@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jobconsole.cli.output import Output, TextColumn
 from jobconsole.core.rows import attempts_of, bands
 from jobconsole.format.humanize import elapsed, exact, plural, rate
-from jobconsole.format.words import outcome_phrase, state_phrase
+from jobconsole.format.words import outcome_phrase, state_phrase, undone_by
 from jobconsole.present.facts import Fact, Facts, cells, moment, of_job
 from jobconsole.present.signature import state_body
 from queue_core.model.job import LINE_BYTES, Attempt, Job
@@ -205,21 +205,23 @@ OPERATIONS = (
 
 def show_operations(output: Output, operations: Iterable[Operation]) -> None:
     """Write operations as a table."""
-    output.table(OPERATIONS, (_row(operation) for operation in operations))
+    found = list(operations)
+    undone = undone_by(found)
+    output.table(OPERATIONS, (_row(operation, undone.get(operation.number)) for operation in found))
 
 
-def _row(operation: Operation) -> tuple[object, ...]:
+def _row(operation: Operation, undone: int | None) -> tuple[object, ...]:
     request, members = operation.request, operation.total
     return (
         operation.number,
         moment(operation.created_at),
         "@".join(request.author),
         request.verb,
-        state_phrase(operation, operation.updated_at),
+        f"undone by #{undone}" if undone else state_phrase(operation, operation.updated_at),
         f"{exact(operation.done)}/{exact(members)}" if members else None,
         exact(operation.skipped) if members else None,
         exact(operation.errored) if members else None,
-        outcome_phrase(operation) if operation.outcomes is not None else None,
+        outcome_phrase(operation) if operation.outcomes is not None or request.verb == "drain" else None,
         f"{request.label} ({request.why})" if request.why else request.label,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +14,7 @@ from jobconsole.core.rows import LINE, NAME
 from jobconsole.format.glyphs import Glyphs
 from jobconsole.format.humanize import exact, moment_of
 from jobconsole.format.spans import Spans
-from jobconsole.format.words import outcome_words
+from jobconsole.format.words import outcome_words, undone_by
 from queue_core.errors import OperationNotFound
 from queue_core.model.filters import Filter, Term, contains
 from queue_core.model.operation import Operation, Outcomes
@@ -246,7 +245,7 @@ class OperationPages:
     @property
     def newest_first(self) -> list[OperationLine]:
         """All of them, each with the operation that has undone it."""
-        undone = {number: line.number for line in self.lines.values() if (number := _undoes(line))}
+        undone = undone_by(line.operation for line in self.lines.values())
         return [
             replace(self.lines[number], undone_by=undone[number]) if number in undone else self.lines[number]
             for number in sorted(self.lines, reverse=True)
@@ -310,7 +309,9 @@ async def retries_of(operations: Operations, signature: str, now: datetime, most
 
 def retry_sentence(operation: Operation, outcomes: Outcomes, now: datetime) -> str:
     """Return one retry and the outcomes of its jobs."""
-    what = "canary of" if operation.in_canary else "retried"
+    what, stage = "canary of" if operation.in_canary else "retried", operation.stage
+    if operation.in_canary and operation.request.rollout.ramp:
+        what = f"ramp {stage.number} of {stage.of}, retried"
     some = f" (the last {exact(outcomes.looked)})" if outcomes.looked < operation.processed else ""
     state = "" if operation.state == "done" else f", {operation.state}"
     user = safe(operation.request.author.user, NAME)
@@ -324,15 +325,3 @@ def succeeded(line: OperationLine) -> bool:
     if one.request.verb != "retry" or len(one.request.signatures) != 1 or one.state != "done" or outcomes is None:
         return False
     return outcomes.completed == one.processed > 0
-
-
-_UNDOES = re.compile(r"(?:takes|undoes) #([0-9]{1,15})(?: back)?")
-_UNDOING = frozenset({"restore", "move", "resume", "mute", "resolve", "own", "note", "save", "remove"})
-"""The verbs of operations that take others back."""
-
-
-def _undoes(line: OperationLine) -> int:
-    """Return the number of the operation that this one takes back; 0 where it takes none back, or has failed to."""
-    found = _UNDOES.fullmatch(line.operation.request.why)
-    brings_back = line.verb in _UNDOING and line.operation.state not in {"failed", "cancelled"}
-    return int(found[1]) if found and brings_back else 0

@@ -69,6 +69,22 @@ def test_what_waits_is_moved_and_comes_back(full: Shop) -> None:
     answer = full("op", "undo", "1")
     assert answer.out == ("#3 undoes #1: queue work takes new jobs again\n#4 move: done, changed 3 of 3 jobs\n")
     assert states(full) == {"work": ("open", False, 3), "slow": ("open", False, 1)}
+    *_, moved, drained = full("op", "list").out.splitlines()
+    assert "undone by #4" in moved
+    assert "undone by #3" in drained
+    assert "3 of 3 drained" in drained
+
+
+def test_one_that_was_opened_or_drained_again_is_not_undone(full: Shop) -> None:
+    refused = "jobconsole: operation #1 is not undone: queue work was opened or drained again since\n"
+    full("queue", "drain", "work", "--detach")
+    full("queue", "resume", "work")
+    answer = full("op", "undo", "1")
+    assert (answer.code, untargeted(answer.err)) == (1, refused)
+    full("queue", "drain", "work", "--detach")
+    answer = full("op", "undo", "1")
+    assert (answer.code, untargeted(answer.err)) == (1, refused)
+    assert states(full)["work"] == ("draining", True, 3)
 
 
 def test_it_is_rehearsed(full: Shop) -> None:

@@ -99,6 +99,19 @@ async def test_a_retry_that_its_canary_stopped_is_told_so(jobs: JobQueue, world:
     assert told.endswith(f" ana: canary of 1: 1 failed again, stopped (#{submitted.number})")
 
 
+async def test_a_ramp_is_not_a_canary(jobs: JobQueue, world: World) -> None:
+    dead = [(await world.ended("dead", {}, max_retries=0)).id for _ in range(4)]
+    submitted = await jobs.operations.submit(asking(Rollout(0, None, 0.0, ramp=(1, 2))), dead)
+    executor = jobs.operations.executor()
+    await executor.run_once()
+    (told,) = await retries_of(jobs.operations, SIGNATURE, submitted.created_at, 2)
+    assert told.endswith(f" ana: ramp 1 of 2, retried 1: 1 still running, running (#{submitted.number})")
+    await world.settle(await world.claim_job(dead[0]), "dead", failure=failure())
+    await executor.run_once()
+    (told,) = await retries_of(jobs.operations, SIGNATURE, submitted.created_at, 2)
+    assert told.endswith(f" ana: ramp 1 of 2, retried 1: 1 failed again, stopped (#{submitted.number})")
+
+
 async def test_the_newest_retries_come_first_and_no_more_than_asked_for(jobs: JobQueue, world: World) -> None:
     dead = [(await world.ended("dead", {}, max_retries=0)).id for _ in range(3)]
     for one in dead:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jobconsole.tui.widgets.fields import QueueChoice
 from queue_core import JobQueue
+from queue_core.model.operation import Author
 from tests.conformance.working import until
 from tests.tui.conftest import Sit
 from tests.tui.test_triage import SIZES
@@ -60,6 +61,34 @@ async def test_undo_opens_it_and_brings_back_what_was_moved(sit: Sit, jobs: JobQ
             return (await jobs.get(handle.id)).queue == "crm"
 
         await until(back)
+
+
+async def test_the_sheet_says_what_becomes_of_the_jobs(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
+    async with sit() as seat:
+        await at_queue(seat, "crm")
+        await seat.press("O")
+        await seat.until("What is in it runs until")
+        await seat.until("1 waits, 0 running")
+        await jobs.enqueue("sync", queue="crm")
+        await seat.until("2 wait, 0 running")
+        await seat.press("shift+tab", "shift+tab", *"slow")
+        await seat.until("What waits moves to", but="What is in it runs")
+        await seat.until("u opens it and moves that back.")
+
+
+async def test_a_queue_that_was_drained_again_stays_closed(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
+    await jobs.enqueue("sync", queue="crm")
+    async with sit() as seat:
+        await at_queue(seat, "crm")
+        await seat.press("O")
+        await seat.until("Drain a queue")
+        await seat.press("enter")
+        await seat.until("crm is closed: #1 drains 2 jobs; P or u opens it")
+        await jobs.operations.resume_queue("crm")
+        await jobs.operations.drain_queue("crm", author=Author("bob", "bastion-2"))
+        await seat.press("u")
+        await seat.until("drain #1 is not undone: queue crm was opened or drained again since")
+        assert await closed(jobs, "crm")
 
 
 async def test_the_queue_itself_is_not_offered(sit: Sit, jobs: JobQueue, buried: Buried) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from jobconsole.actions.plan import Plan
 from jobconsole.tui.base import operator
+from jobconsole.tui.base.operations import OperationDetail, OperationReader
 from queue_core import JobQueue
 from queue_core.client.operating.executor import Executor
 from queue_core.client.operations import Operations
@@ -286,3 +287,29 @@ async def test_a_store_that_is_away_for_a_while_delays_and_loses_nothing(
         await seat.until("retried 4 jobs")
         assert {(await jobs.inspector.get(one)).status for one in ids} == {Status.QUEUED}
         assert seat.app.operator.problem == ""
+
+
+async def test_the_jobs_of_an_operation_are_not_said_to_be_none_before_they_are_read(
+    sit: Sit, jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = await crowd(world, 2)
+    for one in (first, second):
+        await jobs.operations.run((await ask(jobs, [one], "delete")).number)
+    read, may_read = OperationReader.detail, asyncio.Event()
+
+    async def late(self: OperationReader, number: int) -> OperationDetail:
+        await may_read.wait()
+        return await read(self, number)
+
+    async with sit(WIDE) as seat:
+        monkeypatch.setattr(OperationReader, "detail", late)
+        await seat.ready()
+        await seat.press("4")
+        await seat.until("not loaded yet", but="it has changed no jobs")
+        may_read.set()
+        await seat.until(f"{first[:8]}…{second[-4:]}", but="not loaded yet")
+        may_read.clear()
+        await seat.press("j")
+        await seat.until("not loaded yet", but=f"…{second[-4:]}")
+        may_read.set()
+        await seat.until(f"…{first[-4:]}", but="not loaded yet")

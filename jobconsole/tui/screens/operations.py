@@ -99,6 +99,7 @@ class OperationsView(View):
     @on(OperationTable.Read)
     def show_operation(self) -> None:
         """Show the operation under the cursor."""
+        self.members.await_jobs(self.chosen)
         self.query_one(OperationFacts).about(self.chosen)
 
     @on(OperationFacts.Read)

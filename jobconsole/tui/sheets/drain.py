@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from jobconsole.actions.plan import warnings
-from jobconsole.core.rows import QueueLine
+from jobconsole.core.rows import NAME, QueueLine
 from jobconsole.format.humanize import exact
 from jobconsole.format.spans import Line, fit, wrap
 from jobconsole.format.words import IMMEDIATE
@@ -16,6 +16,7 @@ from jobconsole.tui.sheets.sheet import WHY
 from jobconsole.tui.sheets.target import WIDTH, TargetSheet, labelled
 from jobconsole.tui.widgets.fields import Field, Push, QueueChoice, QueueField, TextField
 from jobconsole.tui.widgets.pane import Drawn
+from queue_core.model.text import safe
 from queue_core.model.validation import check_name
 
 
@@ -77,11 +78,23 @@ class DrainSheet(TargetSheet[Drain]):
 
     # -- drawing
 
+    def _after(self) -> str:
+        """Return what becomes of the jobs, and what undoes that."""
+        to = self.target.typed.strip()
+        if not to:
+            return "What is in it runs until it is empty. P or u opens it."
+        return f"What waits moves to {safe(to, NAME)}. P opens it; u opens it and moves that back."
+
     def _jobs(self, width: int, height: int) -> list[Line]:
-        queue = self._of
+        queue = self._now()
         waits = queue.queued + queue.scheduled + queue.retrying
         counts = f"{exact(waits)} {'waits' if waits == 1 else 'wait'}, {exact(queue.running)} running"
         return [fit(((queue.label, "strong"),), width), (), (labelled("jobs"), (counts, "text"))]
+
+    def _now(self) -> QueueLine:
+        """Return the queue as it was read last."""
+        snapshot = self.console.model.snapshot
+        return next((one for one in (snapshot.queues if snapshot else ()) if one.name == self._of.name), self._of)
 
     def _warnings(self, width: int, height: int) -> list[Line]:
         if self.problem:
@@ -94,6 +107,6 @@ class DrainSheet(TargetSheet[Drain]):
             found.append(f"no live worker takes jobs from '{queue.label}': what runs or stays there waits for one")
         sentences = [f"{self.console.glyphs.alert} {one}" for one in found]
         known: list[Line] = [((part, "warn"),) for text in sentences for part in wrap(text, width)]
-        kept: list[Line] = [((part, "muted"),) for part in wrap(f"{self._words.consequence} P or u opens it.", width)]
+        kept: list[Line] = [((part, "muted"),) for part in wrap(f"{self._words.consequence} {self._after()}", width)]
         hints: list[Line] = [((part, "muted"),) for part in wrap(hint, width)] if hint else [()]
         return [*hints, *known[: max(0, height - len(hints) - len(kept))], *kept]

@@ -25,9 +25,15 @@ class TargetSheet(Sheet[R], Generic[R]):
         Binding("up", "step(-1)", "previous", show=False),
     ]
 
+    REPAINT_SECONDS = 1.0
+    """Between two drawings of what is known: counts, paused and closed queues, live workers."""
+
     target: QueueField
     problem = ""
     """What cannot be of what was written."""
+
+    def on_mount(self) -> None:
+        self.set_interval(self.REPAINT_SECONDS, self.repaint)
 
     @on(Field.Changed)
     def check_again(self) -> None:

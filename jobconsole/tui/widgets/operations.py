@@ -171,7 +171,7 @@ def refuses_steering(line: OperationLine, action: str) -> str:
 class MemberTable(Table[JobLine]):
     """Some of the jobs that an operation has changed, as they are now."""
 
-    empty = "it has changed no jobs"
+    empty = "nothing selected"
     still = False
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -184,10 +184,16 @@ class MemberTable(Table[JobLine]):
         some = f"  the first {shown} of {changed:,}" if changed > shown > 0 else ""
         return (("Jobs it changed", "title"), (some, "muted"))
 
-    def take(self, line: OperationLine | None, rows: Sequence[JobLine]) -> None:
-        """Show the jobs of an operation."""
+    def await_jobs(self, line: OperationLine | None) -> None:
+        """Show no jobs of another operation than this one, whose jobs are still to be read."""
         if line is None or self.line is None or line.number != self.line.number:
             self.begin_again()
+            self.line, self.empty = line, "nothing selected" if line is None else "not loaded yet"
+            self.show(())
+
+    def take(self, line: OperationLine | None, rows: Sequence[JobLine]) -> None:
+        """Show the jobs of an operation."""
+        self.await_jobs(line)
         self.line = line
         gone = line is not None and line.operation.processed and not rows
         self.empty = "the jobs that it changed are not kept any more" if gone else "it has changed no jobs"
