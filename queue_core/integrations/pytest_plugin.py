@@ -243,7 +243,7 @@ def _missing(
 ) -> str:
     spelled = _spelled(type_, wanted)
     if found:
-        return f"{spelled} was enqueued {found} times, not {count}"
+        return f"{spelled} was enqueued {'once' if found == 1 else f'{found} times'}, not {count}"
     if not jobs:
         others = sorted({job.type for job in every})
         return f"{spelled} was not enqueued; " + (f"enqueued were {', '.join(others)}" if others else "no job was")

@@ -75,6 +75,7 @@ class TestExport:
 
 class TestOpen:
     def test_what_a_link_means(self, alone: Cli) -> None:
+        Path("jobconsole.yaml").write_text("contexts: {prod: {}}")
         answer = alone("open", "jobconsole://prod/signature/9f31c2", "--json")
         assert answer.body == {
             "version": 1, "context": "prod", "place": "signature", "value": "9f31c2",
@@ -106,9 +107,10 @@ class TestOpen:
         assert (answer.code, answer.err) == (0, "")
 
     def test_the_command_names_the_servers_that_were_given(self, alone: Cli) -> None:
-        where = ("--config=/etc/jobs.yaml", "--context=prod", "--prefix=shop:")
+        Path("shop.yaml").write_text("contexts: {prod: {}}")
+        where = ("--config=shop.yaml", "--context=prod", "--prefix=shop:")
         answer = alone("open", "jobconsole:///live", "--json", *where, "--redis-url", "redis://cache")
-        words = ["--config=/etc/jobs.yaml", "--context=prod", "--redis-url=redis://cache", "--prefix=shop:"]
+        words = ["--config=shop.yaml", "--context=prod", "--redis-url=redis://cache", "--prefix=shop:"]
         assert answer.body["command"] == ["jobconsole", *words, "queue", "list"]
 
     def test_the_command_shows_no_password(self, alone: Cli) -> None:
@@ -131,7 +133,12 @@ class TestOpen:
         assert (answer.code, answer.out) == (2, "")
         assert "needs a terminal" in answer.err
 
-    def test_a_context_that_is_not_there(self, cli: Cli) -> None:
-        answer = cli("open", "jobconsole://nosuch/live")
+    @pytest.mark.parametrize("form", [(), ("--json",)])
+    @pytest.mark.parametrize("configured", ["", "contexts: {prod: {}}"])
+    def test_a_context_that_is_not_there(self, alone: Cli, form: tuple[str, ...], configured: str) -> None:
+        """Not even a command is shown: it would fail."""
+        if configured:
+            Path("jobconsole.yaml").write_text(configured)
+        answer = alone("open", "jobconsole://nosuch/live", *form)
         assert (answer.code, answer.out) == (2, "")
         assert "nosuch" in answer.err

@@ -104,7 +104,7 @@ def test_what_was_enqueued_is_found_or_the_nearest_is_shown(run: pytest.Pytester
         "E * height: nothing, not 5",
         "E * queue: 'images', not 'mail'",
         "E*a job of 'order' was not enqueued; enqueued were thumbnail",
-        "E*a job of 'thumbnail' was enqueued 1 times, not 2",
+        "E*a job of 'thumbnail' was enqueued once, not 2",
         "E*a job of 'thumbnail' was enqueued: job * in queue 'images', payload {'path': 'a.png'}",
     ])  # fmt: skip
 

@@ -88,7 +88,7 @@ def run_open(options: argparse.Namespace, output: Output) -> int:
 
     Raises:
         UsageError: it is no link, or there is no terminal.
-        ConfigurationError: the link's context is unknown, or no servers are configured.
+        ConfigurationError: the link's context is unknown, or, without --json, no servers are configured.
     """
     from jobconsole.tui.base.links import LinkError, parse_link
 
@@ -96,12 +96,14 @@ def run_open(options: argparse.Namespace, output: Output) -> int:
         link = parse_link(options.link)
     except LinkError as error:
         raise UsageError(str(error)) from None
+    if link.context and getattr(options, "context", None) is None:
+        options.context = link.context
     if output.as_json:
+        # A command with a context or a file that is not there would fail.
+        settings_of(options)
         body = {"context": link.context or None, "place": link.place, "value": link.value or None}
         output.json({**body, "command": _command(link, options), "masked": _masked(options)})
         return DONE
-    if link.context and getattr(options, "context", None) is None:
-        options.context = link.context
     return show_console(options, link)
 
 
@@ -126,9 +128,7 @@ def _command(link: Link, options: argparse.Namespace) -> list[str]:
     """The words of the command that shows the same without a terminal, on the same servers."""
     from jobconsole.actions.command import looking
 
-    given = _given(options)
-    given["context"] = given["context"] or link.context or None
-    chosen = [f"{_option(name)}={_shown(name, value)}" for name, value in given.items() if value is not None]
+    chosen = [f"{_option(name)}={_shown(name, value)}" for name, value in _given(options).items() if value is not None]
     return ["jobconsole", *chosen, *looking(link.place, link.value)]
 
 
