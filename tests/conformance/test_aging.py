@@ -65,6 +65,13 @@ async def test_a_delayed_job_begins_to_wait_when_it_is_due(ruled: Ruled) -> None
     assert await world.claim_ids() == [higher, delayed]
 
 
+async def test_a_job_that_was_due_before_it_was_enqueued_has_not_waited(ruled: Ruled) -> None:
+    world = await ruled(aging=STEP)
+    low = await world.insert(priority=0, run_at=await world.now() - 3600)
+    high = await world.insert(priority=10)
+    assert await world.claim_ids() == [high, low]
+
+
 async def test_retries_and_releases_keep_the_place(ruled: Ruled) -> None:
     world = await ruled(aging=STEP)
     first, second = await world.insert(), await world.insert()
@@ -77,6 +84,25 @@ async def test_retries_and_releases_keep_the_place(ruled: Ruled) -> None:
     await world.advance(LEASE + 5)
     assert [ready.id for ready in await world.store.promote(10)] == [first]
     assert await world.claim_ids() == [first, second, third]
+
+
+async def test_what_is_rescheduled_arrives_anew(ruled: Ruled) -> None:
+    world = await ruled(aging=STEP)
+    claim = await world.claim_job(await world.insert())
+    await world.advance(1)
+    other = await world.insert()
+    await world.settle(claim, "released", to_back=True)
+    assert await world.claim_ids() == [other, claim.id]
+
+
+async def test_what_is_rescheduled_for_later_begins_to_wait_when_it_is_due(ruled: Ruled) -> None:
+    world = await ruled(aging=STEP)
+    claim = await world.claim_job(await world.insert(priority=1))
+    await world.settle(claim, "released", to_back=True, delay=LEASE)
+    await world.advance(LEASE + 1)
+    await world.store.promote(10)
+    higher = await world.insert(priority=2)
+    assert await world.claim_ids() == [higher, claim.id]
 
 
 async def test_an_operator_s_retry_arrives_anew(ruled: Ruled) -> None:

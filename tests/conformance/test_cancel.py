@@ -3,7 +3,7 @@
 import pytest
 
 from queue_core.model.job import new_id
-from tests.conformance.making import LEASE, UNKNOWN, held
+from tests.conformance.making import LEASE, UNKNOWN, failure, held
 from tests.conformance.world import FINISHED, WAITING, World
 
 
@@ -76,6 +76,17 @@ async def test_a_job_to_be_cancelled_does_not_run_again(world: World, kind: str)
     assert await world.store.promote(10) == []
     assert await world.claim() == []
     assert (await world.inspector.conservation()).cancelled == 1
+
+
+@pytest.mark.parametrize(("kind", "why", "losses"), [("retrying", "error", 0), ("released", "lost", 1)])
+async def test_the_failure_of_its_last_attempt_is_kept(world: World, kind: str, why: str, losses: int) -> None:
+    claim = await world.claim_job(await world.lost(1))
+    await world.change("cancel", [claim.id])
+    assert (await world.settle(claim, kind, failure=failure("too late", kind=why))).cancelled
+    job = await world.job(claim.id)
+    assert (job.status, job.error, job.losses) == ("cancelled", "OSError: too late", 1 + losses)
+    attempts = await world.inspector.attempts(claim.id)
+    assert [(attempt.number, attempt.kind) for attempt in attempts] == [(1, "lost"), (2, why)]
 
 
 async def test_nor_after_the_loss_of_its_worker(world: World) -> None:

@@ -100,13 +100,13 @@ async def test_a_process_that_has_not_heard_of_it_is_refused(opener: Opener) -> 
 
 
 async def test_a_list_for_several_queues_goes_in_whole_or_not_at_all(world: World) -> None:
-    await world.insert(queue="other")
-    await world.insert()
+    for queue in ("a first", "other", QUEUE):
+        await world.insert(queue=queue)
     await closed(world, "other")
     with pytest.raises(QueueClosed) as caught:
-        await world.store.insert([new_job(), new_job(queue="other"), new_job()])
+        await world.store.insert([new_job(), new_job(queue="other"), new_job(queue="a first"), new_job()])
     assert caught.value.queue == "other"
-    assert (await world.inspector.conservation()).unfinished == 2
+    assert (await world.inspector.conservation()).unfinished == 3
     await world.insert()
 
 

@@ -184,6 +184,8 @@ async def test_a_time_with_its_zone(jobs: JobQueue) -> None:
     assert abs((job.run_at - at).total_seconds()) < 0.01
     past = await jobs.inspector.get((await jobs.enqueue("resize", run_at=at - timedelta(days=1))).id)
     assert past.status == "queued"
+    # It waits since it was enqueued, not since yesterday.
+    assert abs((past.run_at - past.created_at).total_seconds()) < 0.01
 
 
 async def test_a_type_that_nobody_knows_is_accepted(jobs: JobQueue) -> None:
@@ -207,6 +209,34 @@ async def test_many_callers_at_once(jobs: JobQueue) -> None:
         job = await jobs.inspector.get(handle.id)
         assert job.queue == handle.queue
     assert (await jobs.inspector.conservation()).unfinished == 600
+
+
+@pytest.mark.parametrize("alike", [False, True], ids=["", "lists"])
+async def test_each_of_many_callers_gets_what_it_asked_for(jobs: JobQueue, alike: bool) -> None:
+    """Jobs of one, of lists, and of callers that share a batch: each way to the store has to take all of it along."""
+    at = datetime.now(UTC) + timedelta(hours=3)
+    options: list[dict[str, Any]] = [
+        {"queue": "a", "priority": 20, "tags": ("x", "y"), "max_retries": 7, "headers": {"trace": "1"}},
+        {"queue": "b", "delay": 600, "priority": -3, "max_retries": 0},
+        {"queue": "a", "run_at": at, "tags": ("z",)},
+        {"queue": "b", "run_at": at - timedelta(days=2), "headers": {"trace": "2"}},
+    ]
+    if alike:
+        lists = [await jobs.enqueue_many("resize", [{"n": n}, {"n": n + 10}], **one) for n, one in enumerate(options)]
+    else:
+        calls = [jobs.enqueue("resize", {"n": n}, **one) for n, one in enumerate(options)]
+        lists = [[handle] for handle in await asyncio.gather(*calls)]
+    for number, (one, handles) in enumerate(zip(options, lists, strict=True)):
+        for place, handle in enumerate(handles):
+            job = await jobs.inspector.get(handle.id)
+            assert (job.queue, job.payload) == (one["queue"], {"n": number + 10 * place})
+            assert (job.priority, job.max_retries) == (one.get("priority", 5), one.get("max_retries", 3))
+            assert (job.tags, dict(job.headers)) == (one.get("tags", ()), one.get("headers", {}))
+            due = max(one.get("run_at", job.created_at), job.created_at) + timedelta(seconds=one.get("delay", 0))
+            assert abs((job.run_at - due).total_seconds()) < 0.01
+            assert job.status == ("scheduled" if due > job.created_at else "queued")
+    tallies = await jobs.inspector.tallies()
+    assert sum(tally.count for tally in tallies if tally.outcome == "enqueued") == sum(map(len, lists))
 
 
 async def test_one_callers_mistake_is_not_the_others(jobs: JobQueue) -> None:

@@ -7,8 +7,10 @@ import asyncio
 import pytest
 
 from queue_core.errors import QueueFull
+from queue_core.model.rules import QueueRules
 from tests.conformance.conftest import Ruled
 from tests.conformance.making import LEASE, QUEUE, new_job
+from tests.conformance.modes import Opener
 from tests.conformance.world import World
 
 
@@ -152,6 +154,28 @@ async def test_a_list_is_counted_by_band(ruled: Ruled) -> None:
         await world.store.insert([new_job(priority=10), new_job(priority=0), new_job(priority=1)])
     assert await world.claim_ids() == []
     await world.store.insert([new_job(priority=10), new_job(priority=0)])
+
+
+async def test_that_of_the_whole_queue_is_named_where_a_band_is_full_too(ruled: Ruled) -> None:
+    world = await ruled(limit=1, band_limits={"high": 1})
+    await world.insert(priority=10)
+    with pytest.raises(QueueFull) as caught:
+        await world.insert(priority=10)
+    assert (caught.value.limit, caught.value.band) == (1, "")
+
+
+@pytest.mark.parametrize("full", ["first", "second"])
+async def test_a_list_for_several_queues_with_limits_needs_room_in_each(opener: Opener, full: str) -> None:
+    world = await opener({"first": QueueRules(limit=2), "second": QueueRules(limit=2)})
+    try:
+        await world.insert_many(2, queue=full)
+        for order in (("first", "second"), ("second", "first")):
+            with pytest.raises(QueueFull) as caught:
+                await world.store.insert([new_job(queue=queue) for queue in order])
+            assert caught.value.queue == full
+        assert (await world.inspector.conservation()).unfinished == 2
+    finally:
+        await world.close()
 
 
 async def test_what_is_there_already_does_not_count(ruled: Ruled) -> None:

@@ -250,6 +250,19 @@ async def test_several_at_a_time_where_the_rules_say_so(ruled: Ruled) -> None:
     assert await world.claim_ids() == []
 
 
+async def test_where_fewer_may_run_at_a_time_than_do_the_next_one_waits(ruled: Ruled) -> None:
+    """Another release of the program has lowered it while some run."""
+    world = await ruled(key_concurrency=3)
+    jobs = await keyed(world, 6)
+    claims = await world.claim()
+    world = await ruled(key_concurrency=1)
+    for claim in claims[:2]:
+        assert (await world.settle(claim, "completed")).unblocked == ()
+        assert await world.claim_ids() == []
+    assert ids((await world.settle(claims[2], "completed")).unblocked) == [jobs[3]]
+    assert await world.claim_ids() == [jobs[3]]
+
+
 async def test_a_dead_job_blocks_its_key_where_the_rules_say_so(ruled: Ruled) -> None:
     world = await ruled(dead_blocks_key=True)
     first, second = await keyed(world, 2)

@@ -55,3 +55,15 @@ async def test_a_released_job_waits(world: World) -> None:
     await world.operations.pause(QUEUE)
     assert (await world.settle(claim, "released")).accepted
     assert await world.claim() == []
+
+
+async def test_claims_of_a_paused_queue_pass_nothing_over(world: World) -> None:
+    """They remember how far a queue has nothing for them; what waits in a paused one is claimed when it is resumed."""
+    first = await world.insert()
+    await world.settle(await world.claim_job(first), "completed")
+    await world.operations.pause(QUEUE)
+    jobs = await world.insert_many(3)
+    for _ in range(4):
+        assert await world.claim() == []
+    await world.operations.resume(QUEUE)
+    assert await world.claim_ids() == jobs

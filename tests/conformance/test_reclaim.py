@@ -170,6 +170,16 @@ async def test_no_more_than_the_limit(world: World, limit: int) -> None:
     assert sorted(reclaimed.id for reclaimed in taken) == sorted(ids)
 
 
+async def test_what_is_renewed_is_in_no_one_s_way(world: World) -> None:
+    """However small the batches: jobs that run for long are not looked at before one that was lost behind them."""
+    kept = [await world.running(worker="alive") for _ in range(3)]
+    lost = await world.running(worker="gone")
+    await world.advance(LEASE - 10)
+    assert (await world.beat(*map(held, kept), worker="alive")).lost == ()
+    await world.advance(20)
+    assert [reclaimed.id for reclaimed in await world.store.reclaim(1)] == [lost.id]
+
+
 async def test_many_at_once(world: World) -> None:
     ids = await world.insert_many(5000)
     await world.claim(5000)

@@ -90,6 +90,20 @@ async def test_release_uses_up_no_attempt(world: World) -> None:
     assert await world.claim_ids() == [claim.id]
 
 
+async def test_a_release_keeps_what_was_known_of_the_job(world: World) -> None:
+    """The error of its last failed attempt, and since when it could have run."""
+    claim = await world.ended("retrying", {"delay": 0.0})
+    await world.store.promote(10)
+    before = await world.job(claim.id)
+    again = await world.claim_job(claim.id)
+    await world.advance(30)
+    await world.settle(again, "released")
+    job = await world.job(claim.id)
+    assert (job.error, job.retry_count) == (before.error, 1) == ("OSError: no such file", 1)
+    was_due, is_due = before.run_at - before.created_at, job.run_at - job.created_at
+    assert (is_due - was_due).total_seconds() == pytest.approx(0, abs=0.001)
+
+
 async def test_cancel_ends_it(world: World) -> None:
     claim = await world.running(worker="worker-7")
     settled = await world.settle(claim, "cancelled")

@@ -68,6 +68,17 @@ async def test_after_the_time_it_is_free_whatever_became_of_the_job(world: World
     assert (await put(world, unique_seconds=600.0)).id == second.id
 
 
+async def test_after_the_time_it_is_held_as_the_next_job_wants_it(world: World) -> None:
+    """Also where upkeep has not yet forgotten the time."""
+    await put(world, unique_seconds=600.0)
+    await world.advance(700)
+    second = await put(world)
+    assert second.created
+    assert await put(world) == Inserted(second.id, QUEUE, None, None, created=False)
+    await world.upkeep()
+    assert (await put(world)).id == second.id
+
+
 async def test_for_a_time_it_outlasts_upkeep_and_purge(world: World) -> None:
     first = (await world.trashed(unique_key=KEY, unique_seconds=600.0)).id
     await world.change("purge", [first])
@@ -100,6 +111,20 @@ async def test_keys_belong_to_their_queue(world: World) -> None:
 @pytest.mark.parametrize("state", ["dead", "completed"])
 async def test_a_retry_takes_a_free_key_again(world: World, state: str) -> None:
     first = await world.job_in(state, unique_key=KEY)
+    await world.change("retry", [first])
+    assert (await put(world)).id == first
+
+
+async def test_a_job_keeps_its_key_through_whatever_happens_to_it(world: World) -> None:
+    """Taken back from a lost worker, retried, released and buried: an operator's retry has to take the key again."""
+    first = await world.lost(1, unique_key=KEY)
+    for kind in ("retrying", "released", "dead"):
+        await world.settle(await world.claim_job(first), kind, delay=0.0)
+        await world.store.promote(10)
+        assert (await world.job(first)).unique_key == KEY, kind
+    # What another has taken and left meanwhile is forgotten.
+    await world.settle(await world.claim_job((await put(world)).id), "completed")
+    await world.upkeep()
     await world.change("retry", [first])
     assert (await put(world)).id == first
 

@@ -87,11 +87,13 @@ class TestValues:
     async def test_queues_now(self, world: World) -> None:
         await play(world)
         running = await world.running(priority=127)
+        await world.claim_job(await world.insert(priority=0), start_count=0)
         found = await samples(world)
         assert found.by("priority", "job_queue_depth", queue="work") == {"high": 2, "normal": 2, "low": 2}
         assert found.total("jobs_scheduled", queue="work") == 1
         assert found.total("queue_size", queue="work") == 7
         assert found.total("queue_processing", queue="work") == 1
+        assert found.total("queue_claimed_ahead", queue="work") == 1
         assert found.by("queue", "job_dlq_size") == {"work": 1, "mail": 1}
         assert found.by("queue", "job_queue_paused") == {"work": 0, "mail": 1}
         await world.operations.set_closed("work", True)
@@ -125,6 +127,7 @@ class TestValues:
         assert found.total("queue_process_time_seconds_sum", queue="work") == pytest.approx(3.0205)
         assert found.total("job_duration_seconds_count", type="send") == 4
         assert found.total("queue_wait_time_seconds_count", queue="work") == 3
+        assert found.total("queue_wait_time_seconds_sum", queue="work") < 1.0
 
     async def test_totals_and_break_downs_agree(self, world: World) -> None:
         await play(world)
@@ -169,6 +172,7 @@ class TestValues:
         await world.advance(1_000.0)
         assert (await samples(world)).by("state", "job_workers")["lost"] == 3
         assert (await samples(world)).total("job_handlers_stuck") == 0
+        assert (await samples(world)).by("release", "jobs_worker_info") == {}
         assert claim.token
 
 

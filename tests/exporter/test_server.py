@@ -182,6 +182,9 @@ class TestReading:
         answer = await routes.metrics(SCRAPE)
         assert up(answer.body) == {"memory": 1}
         assert b'jobconsole_scrape_errors_total{backend="memory"} 1.0' in answer.body
+        inspector.go.clear()
+        answer = await routes.metrics(SCRAPE)
+        assert b'jobconsole_scrape_errors_total{backend="memory"} 2.0' in answer.body
 
     async def test_health_counts_jobs_and_workers_where_that_is_done_in_time(self, remembered: World) -> None:
         await play(remembered)

@@ -66,6 +66,23 @@ async def test_jobs_run_whose_queue_a_failover_has_lost(jobs: JobQueue, postgres
     await asyncio.wait_for(task, PATIENCE)
 
 
+@pytest.mark.parametrize("what", ["one", "alike", "unlike", "with a key"])
+async def test_no_job_goes_where_the_number_leads_now(postgres_url: str, what: str) -> None:
+    """Each of the ways in which jobs are written compares the names of their queues."""
+    async with JobQueue(postgres=postgres_url) as producer:
+        await producer.enqueue("work", queue="work")
+        await lose(postgres_url, "given to another")
+        if what == "one":
+            handles = [await producer.enqueue("work", queue="work")]
+        elif what == "alike":
+            handles = await producer.enqueue_many("work", [{}] * 3, queue="work")
+        elif what == "unlike":
+            handles = await asyncio.gather(*(producer.enqueue("work", queue="work", priority=n) for n in range(3)))
+        else:
+            handles = [await producer.enqueue("work", queue="work", ordering_key="k")]
+        assert {(await producer.inspector.get(handle.id)).queue for handle in handles} == {"work"}
+
+
 async def test_jobs_under_rules_are_written_under_the_new_number(jobs: JobQueue, postgres_url: str) -> None:
     await jobs.enqueue("limited", queue="limited")
     async with await psycopg.AsyncConnection.connect(postgres_url) as connection:

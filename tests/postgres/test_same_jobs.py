@@ -78,6 +78,30 @@ async def test_the_ranks_of_lists_that_are_written_at_once_are_their_own(postgre
     assert any(ranks[-1] - ranks[0] >= len(ranks) for ranks in ordered), "none was written beside another"
 
 
+GAPS = """
+CREATE FUNCTION take_a_place() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM nextval('jobconsole.job_seq'); RETURN NEW; END $$;
+CREATE TRIGGER take_a_place BEFORE INSERT ON jobconsole.jobs FOR EACH ROW WHEN (NEW.payload LIKE '%gap%')
+    EXECUTE FUNCTION take_a_place()
+"""
+"""Takes a place in the order of arrival between two jobs of a list, as another producer may."""
+
+
+@pytest.mark.parametrize("gaps", [(1,), (3,), (0, 2)])
+async def test_the_ranks_of_a_list_are_known_around_a_place_that_another_took(
+    postgres_url: str, gaps: tuple[int, ...]
+) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(GAPS.encode())
+    store = PostgresStore(PostgresSettings(url=postgres_url))
+    answers = await store.insert([new_job(payload='{"gap":1}' if n in gaps else "{}") for n in range(5)])
+    await store.close()
+    rows = stored(postgres_url, [answer.id for answer in answers])
+    assert [answer.rank for answer in answers] == [rows[answer.id][1] for answer in answers]
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("DROP FUNCTION take_a_place CASCADE")
+
+
 async def test_ids_that_are_there_already_are_left_alone(postgres_url: str) -> None:
     store = PostgresStore(PostgresSettings(url=postgres_url))
     jobs = [new_job(payload='{"a":1}') for _ in range(3)]

@@ -14,7 +14,7 @@ from queue_core.ports.delivery import Nomination
 from queue_core.worker import leader
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
-from tests.worker.breaking import BreakingStore
+from tests.worker.breaking import BreakingStore, breaking_queue
 
 
 class Nominating:
@@ -47,13 +47,18 @@ class Nominating:
             del self._offered[job_id]
         return Nomination(queues[0], ids)
 
-    async def lacking(self, heads: Sequence[Any]) -> list[Any]:
+    async def missing(self, heads: Sequence[Any]) -> list[Any]:
         return []  # an audit that finds nothing: what is forgotten stays forgotten
 
 
 @pytest.fixture
 def nominating(jobs: JobQueue) -> Nominating:
     """The dispatcher of the queue object."""
+    return nominating_in(jobs)
+
+
+def nominating_in(jobs: JobQueue) -> Nominating:
+    """Give a queue object a dispatcher that hands out ids."""
     dispatcher = Nominating(jobs.dispatcher)
     jobs._backend = jobs._backend._replace(dispatcher=dispatcher)  # type: ignore[arg-type]
     jobs._enqueuer._backend = jobs._backend
@@ -83,6 +88,23 @@ async def test_candidates_in_hand_are_tried_again_when_the_store_is_back(
         store.away = False
         for handle in handles:
             assert await handle.result(PATIENCE) == "done"
+
+
+async def test_candidates_that_may_not_start_yet_are_given_back() -> None:
+    """Else they would have to wait for the audit."""
+    jobs, _ = breaking_queue()
+    jobs.queue("rated", rate="4/s")
+
+    @jobs.task(queue="rated")
+    async def work() -> str:
+        return "done"
+
+    async with jobs:
+        nominating_in(jobs)
+        handles = await jobs.enqueue_many("work", [{}] * 10, queue="rated")
+        async with working(jobs):
+            for handle in handles:
+                assert await handle.result(PATIENCE) == "done"
 
 
 async def test_a_stop_in_the_middle_of_a_claim_gives_the_jobs_back(jobs: JobQueue, store: BreakingStore) -> None:

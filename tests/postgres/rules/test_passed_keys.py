@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
+from queue_core.model.operation import ChangeOptions
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import ordering
+from queue_core.stores.postgres.operations import PostgresOperations
 from queue_core.stores.postgres.session.connection import hot_options
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
@@ -92,6 +94,21 @@ async def test_a_job_that_waits_for_its_retry_holds_its_key(store: PostgresStore
         assert passed(hand) == [place - 1]
     await insert(store)
     assert await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 10, LEASE)) == [], second
+
+
+async def test_a_job_whose_operator_put_it_off_holds_its_key(store: PostgresStore, postgres_url: str) -> None:
+    """It died holding the key, and goes on holding it while it waits: whoever opens the key meanwhile finds it."""
+    settings, rules = PostgresSettings(url=postgres_url), {QUEUE: QueueRules(dead_blocks_key=True)}
+    blocking, operations = PostgresStore(settings, rules=rules), PostgresOperations(settings, rules)
+    (first,) = await insert(blocking)
+    assert await run_one(blocking, "dead") == first
+    assert (await operations.change("retry", [first], ChangeOptions(delay=LEASE))).ids == (first,)
+    # The first of them notes how far the key has nothing, the next one goes by that.
+    for _ in range(2):
+        await insert(blocking)
+        assert await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 10, LEASE)) == []
+    await operations.close()
+    await blocking.close()
 
 
 async def eventually_promoted(store: PostgresStore) -> list[str]:

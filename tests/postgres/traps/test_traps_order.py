@@ -6,6 +6,8 @@ import psycopg
 import pytest
 
 from queue_core.model.job import Claim
+from queue_core.model.rules import QueueRules
+from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
@@ -69,3 +71,14 @@ async def test_trap_6_the_database_refuses_another_rank(store: PostgresStore, ne
     for change in ("rank = rank + 1", "priority = priority + 1", "rank = null", "seq = seq + 1"):
         with pytest.raises(psycopg.errors.CheckViolation, match="jobs_ready_check"):
             hand.do(f"update jobs set {change}")
+
+
+async def test_trap_6_arrivals_in_a_queue_with_aging_only_grow(postgres_url: str, new_hand: NewHand) -> None:
+    """After a failover to a server whose clock is behind, or when the clock was set back."""
+    store = PostgresStore(PostgresSettings(url=postgres_url), rules={QUEUE: QueueRules(aging=10.0)})
+    (first,) = await store.insert([new_job()])
+    new_hand().do("update queue_arrivals set last_us = last_us + 3600000000")
+    (second,), (third,) = await store.insert([new_job()]), await store.insert([new_job()])
+    await store.close()
+    assert second.rank == first.rank + 3600_000_000 + 1  # type: ignore[operator]
+    assert third.rank == second.rank + 1

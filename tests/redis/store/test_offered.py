@@ -17,10 +17,11 @@ from queue_core.model.events import EventName, encode_events, encode_queued
 from queue_core.model.job import Inserted, NewJob
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import RedisSettings
+from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.stores.redis.store import RedisStore
-from tests.conformance.making import new_job
+from tests.conformance.making import LEASE, WORKER, new_job
 from tests.redis.store.inserting import NEW, QUEUED
 from tests.redis.store.stored import Look, changes
 
@@ -83,6 +84,18 @@ async def test_known_jobs_stay_as_they_are(store: RedisStore, look: Look) -> Non
     assert after["offered"] == {"a": "5/1", "b": "5/3"}
     assert after["tallies"] == {"enqueued:n:task": "2"}
     assert after["event_seq"] == "2"
+    twice = await store.insert_offered([new_job(id="c"), new_job(id="c")])
+    assert [one.created for one in twice] == [True, False]
+
+
+async def test_a_claim_by_rank_leaves_nothing_on_offer(store: RedisStore, look: Look) -> None:
+    """A worker would take each of them from the offers, and ask for it in vain."""
+    await store.insert_offered([new_job() for _ in range(3)])
+    claims = await store.claim(ClaimRequest(JOB.queue, WORKER, (JOB.type,), 2, LEASE))
+    offered = (await look())["offered"]
+    assert len(claims) == 2
+    assert len(offered) == 1
+    assert offered.keys().isdisjoint([claim.id for claim in claims])
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -106,7 +119,9 @@ async def test_no_foreign_key_of_the_delivery_keeps_a_job_out(
     assert await client.lrange(f"{redis_prefix}{{work}}:{key}", 0, -1) == ["foreign"]
 
 
-async def test_its_event(store: RedisStore, settings: RedisSettings, jobs_in_redis: JobQueue) -> None:
+async def test_its_event(
+    store: RedisStore, settings: RedisSettings, jobs_in_redis: JobQueue, client: Redis, redis_prefix: str
+) -> None:
     batches = jobs_in_redis.bus.subscribe()
     assert isinstance(jobs_in_redis.bus, RedisEventBus)
     assert (await anext(batches)).gap
@@ -119,8 +134,11 @@ async def test_its_event(store: RedisStore, settings: RedisSettings, jobs_in_red
         ('"b"', 'a "type" é', {"priority": -7, "status": "queued"}),
     ]
     assert {event.event for event in batch.events} == {EventName.CREATED}
+    # Of the life of the numbers, as all other events: numbers of another one would be a gap.
+    await client.set(f"{redis_prefix}{{{JOB.queue}}}:generation", "this")
     await store.insert_offered([new_job()])
-    assert (await anext(batches)).number == 2
+    batch = await anext(batches)
+    assert (batch.number, batch.generation) == (2, "this")
     await batches.aclose()  # type: ignore[attr-defined]
 
 

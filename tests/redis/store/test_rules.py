@@ -108,6 +108,20 @@ async def test_a_limited_claim_whose_answer_got_lost_counts_once(settings: Redis
     await store.close()
 
 
+async def test_a_clock_that_is_set_back_takes_no_tokens(
+    settings: RedisSettings, client: Redis, redis_prefix: str
+) -> None:
+    store = RedisStore(settings, rules={QUEUE: QueueRules(rate="3/s")})
+    jobs = [new_job() for _ in range(3)]
+    await store.insert(jobs)
+    request = claim_of([job.id for job in jobs], limit=1)
+    assert len(await store.claim(request)) == 1
+    at = int(await client.hget(f"{redis_prefix}{{{QUEUE}}}:rate", "at"))  # type: ignore[misc]
+    await client.hset(f"{redis_prefix}{{{QUEUE}}}:rate", "at", at + 3600 * 10**6)  # type: ignore[misc]
+    assert [claim.id for claim in await store.claim(request)] == [jobs[1].id]
+    await store.close()
+
+
 async def test_a_unique_insert_whose_answer_got_lost_is_one_job(store: RedisStore) -> None:
     job = new_job(unique_key="k")
     with pytest.raises(StoreUnavailable), losing_answers(store):

@@ -108,6 +108,7 @@ async def test_a_token_is_higher_than_any_before_whatever_the_clock_says(
     await client.set(f"{redis_prefix}{{{QUEUE}}}:token", ahead)
     second = await world.claim_job(first.id)
     assert second.token // 1000 == ahead + 1
+    assert (await world.running()).token // 1000 == ahead + 2, "that of another job, too"
     await world.settle(second, "released")
     await client.delete(f"{redis_prefix}{{{QUEUE}}}:token")
     third = await world.claim_job(first.id)

@@ -1,0 +1,76 @@
+"""Reads for a scrape: what is told of a failure, and what a server costs that accepts reads and never answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from jobconsole.exporter.reading import Reader
+from queue_core.errors import StoreUnavailable
+from queue_core.stores.memory.read import MemoryInspector
+from tests.conformance.world import World
+
+ADDRESS = "postgresql://app:secret@db.example/app"
+
+
+class Away(MemoryInspector):
+    """An inspector whose store is away, as one says who was given an address with a password."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.store)  # type: ignore[arg-type]
+        self.away = True
+
+    async def ping(self) -> float:
+        if self.away:
+            raise StoreUnavailable("postgres", f"no route to {ADDRESS}")
+        return await super().ping()
+
+
+class Frozen(MemoryInspector):
+    """An inspector whose server has accepted a read and goes on with it, although it was cancelled."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.store)  # type: ignore[arg-type]
+        self.pings = 0
+        self.thawed = asyncio.Event()
+
+    async def ping(self) -> float:
+        self.pings += 1
+        while not self.thawed.is_set():
+            try:
+                await self.thawed.wait()
+            except asyncio.CancelledError:
+                continue
+        return 0.0
+
+
+async def test_why_a_store_is_away_is_told_once_and_without_the_password(
+    remembered: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    inspector = Away(remembered)
+    reader = Reader(inspector, None, "postgres", 10.0)
+    with caplog.at_level(logging.WARNING, "jobconsole.exporter"):
+        found = [(await reader.ping()).backends["postgres"] for _ in range(3)]
+        inspector.away = False
+        assert (await reader.ping()).backends["postgres"].up
+    assert [one.errors for one in found] == [1, 2, 3]
+    assert {one.up for one in found} == {False}
+    assert "no route to postgresql://app" in found[0].reason
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "postgres cannot be read",
+        "postgres can be read again",
+    ]
+    assert "secret" not in "".join([caplog.text, *(one.reason for one in found)])
+
+
+async def test_while_a_read_hangs_no_other_is_begun(remembered: World) -> None:
+    inspector = Frozen(remembered)
+    reader = Reader(inspector, None, "postgres", 0.01)
+    for _ in range(3):
+        assert not (await reader.ping()).backends["postgres"].up
+    assert inspector.pings == 1
+    inspector.thawed.set()
+    reader = Reader(inspector, None, "postgres", 10.0)
+    assert (await reader.ping()).backends["postgres"].up
