@@ -315,11 +315,10 @@ class Settler:
             answered = True
             self._pace.note(time.monotonic() - began, batch)
         except asyncio.CancelledError:
-            # What the store may be giving right now is this worker's: a stop gives it back, and must not forget it.
+            # What the store may be giving right now is this worker's. Nothing may be left that stores its release: the
+            # claims stay in doubt, and the heartbeat's end gives back what such ones hold, once the store has given it.
             with suppress(QueueCoreError, *IN_THE_DATA):
-                answers, claims = await settling
-                answered = True
-                self.successors.take_over(requests, claims, self._held)
+                await settling
             raise
         finally:
             if not answered:

@@ -65,6 +65,9 @@ class BreakingHeart:
         self._store = store
         self._heart = heart
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._heart, name)
+
     def renew(self, request: HeartbeatRequest) -> HeartbeatReply:
         self._store.calls["renew"] += 1
         if self._store.heart_hangs.is_set():

@@ -9,10 +9,11 @@ import pytest
 
 from queue_core import JobContext, JobQueue, Worker
 from queue_core.errors import InvalidJob, SchemaError, StoreUnavailable
+from queue_core.model.events import EventName
 from queue_core.model.job import Outcome, Settled
 from queue_core.runtime import LARGEST
 from queue_core.worker.settler import _Pace
-from tests.conformance.working import working
+from tests.conformance.working import until_status, working
 from tests.waiting import PATIENCE, eventually
 from tests.worker.breaking import BreakingStore
 
@@ -250,6 +251,39 @@ async def test_an_outcome_on_its_way_is_stored_although_all_tasks_are_cancelled(
     assert await handle.result(0) == "done"
 
 
+@pytest.mark.parametrize("what", ["the worker", "all tasks", "the settle that takes too long at the end"])
+async def test_what_was_claimed_behind_an_end_is_given_back_although_that_is_cancelled(
+    jobs: JobQueue, store: BreakingStore, what: str
+) -> None:
+    """The store has given the next job of the key already; forgotten, it would wait for the end of its lease."""
+    answer = store.after["settle_and_claim"] = asyncio.Event()
+
+    @jobs.task
+    async def work() -> str:
+        return "done"
+
+    first, second = await work.options(ordering_key="k").enqueue_many([{}] * 2)
+    before = asyncio.all_tasks()
+    worker = Worker(jobs, lease="300s")
+    running = asyncio.create_task(worker.run())
+    await until_status(jobs, second.id, "running")
+    del store.after["settle_and_claim"]
+    if what.startswith("the settle"):
+        worker._settling = 0.01
+        worker.stop()
+        assert await eventually(lambda: any(task.cancelling() and not task.done() for task in asyncio.all_tasks()))
+    for task in {"all tasks": asyncio.all_tasks() - before, "the worker": {running}}.get(what, ()):
+        task.cancel()
+    await asyncio.sleep(0)
+    answer.set()
+    await asyncio.wait([running], timeout=PATIENCE)
+    assert running.done()
+    assert await first.result(0) == "done"
+    await jobs.store.reclaim(10)
+    job = await jobs.inspector.get(second.id)
+    assert (job.status, job.retry_count, job.losses) == ("queued", 0, 0)
+
+
 async def test_the_end_of_an_earlier_attempt_leaves_the_next_one_held(jobs: JobQueue, store: BreakingStore) -> None:
     """This worker has its own job again before the store answers to the end of its first attempt."""
     tokens: list[int] = []
@@ -270,6 +304,7 @@ async def test_the_end_of_an_earlier_attempt_leaves_the_next_one_held(jobs: JobQ
         return len(tokens) == 2
 
     handle = await jobs.enqueue("work")
+    events = jobs.bus.subscribe()
     async with working(jobs, lease="60s", heartbeat="0.2s") as worker:
         assert await eventually(lambda: store.calls["settle"] == 1)
         assert await eventually(claimed_again)
@@ -279,6 +314,13 @@ async def test_the_end_of_an_earlier_attempt_leaves_the_next_one_held(jobs: JobQ
         assert {attempt.claim.token for attempt in worker._held.values()} == {tokens[1]}, "its lease is renewed"
         goes_on.set()
         assert await handle.result(PATIENCE) == tokens[1]
+        # What was refused did not happen, for whoever listens, too.
+        ends: list[int] = []
+        async with asyncio.timeout(PATIENCE):
+            while not ends:
+                ends += [one.token for one in (await anext(events)).events if one.event == EventName.COMPLETED]
+        assert ends == [tokens[1]]
+        assert worker._settler.settled == 1
 
 
 @pytest.mark.parametrize("ends", ["with the others", "with a job of another queue", "in time"])
