@@ -57,6 +57,28 @@ async def test_priority_first_then_arrival(jobs: JobQueue) -> None:
     assert ran == [2, 5, 0, 3, 1, 4]
 
 
+async def test_no_queue_waits_behind_the_backlog_of_another(jobs: JobQueue) -> None:
+    """Wherever it is among the queues of a worker, and however long theirs are."""
+    ran: list[str] = []
+
+    @jobs.task
+    async def note(queue: str) -> None:
+        ran.append(queue)
+
+    names = ("a", "b", "c")
+    for queue in names:
+        await note.options(queue=queue).enqueue_many([{"queue": queue}] * (1 if queue == "c" else 600))
+    await jobs._enqueuer.drain()
+    async with working(jobs, concurrency=1, queues=names):
+
+        async def done() -> bool:
+            return len(ran) == 1201
+
+        await until(done)
+    for queue in names:
+        assert ran.index(queue) < 600
+
+
 @pytest.mark.parametrize("concurrency", [1, 3])
 async def test_no_more_at_a_time_than_allowed(jobs: JobQueue, concurrency: int) -> None:
     now, most = 0, 0

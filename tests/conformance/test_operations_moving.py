@@ -262,3 +262,28 @@ async def test_a_retrying_job_that_moves_has_no_hold_until_it_is_due(world: Worl
     (claim,) = await world.claim(queue=OTHER)
     assert claim.id == there
     assert [one.id for one in (await world.settle(claim, "completed")).unblocked] == [moved]
+
+
+@pytest.mark.parametrize("verb", ["move", "retry"])
+async def test_a_dead_job_that_held_its_key_queues_up_for_that_of_another_queue(opener: Opener, verb: str) -> None:
+    rules = QueueRules(dead_blocks_key=True)
+    world = await opener({QUEUE: rules, OTHER: rules})
+    try:
+        dead = await world.ended("dead", ordering_key="k")
+        there = await world.running(queue=OTHER, ordering_key="k")
+        assert (await step(world, verb, [dead.id], queue=OTHER)).changed.ids == (dead.id,)
+        if verb == "move":
+            assert (await world.change("retry", [dead.id])).ready == ()
+        assert await world.claim(queue=OTHER) == []
+        settled = await world.settle(there, "completed")
+        assert [one.id for one in settled.unblocked] == [dead.id]
+        assert await world.claim_ids(queue=OTHER) == [dead.id]
+    finally:
+        await world.close()
+
+
+async def test_a_retry_counts_where_the_job_had_died(world: World) -> None:
+    dead = await world.ended("dead")
+    await step(world, "retry", [dead.id], queue=OTHER)
+    tallies = await world.inspector.tallies()
+    assert [(one.queue, one.count) for one in tallies if one.outcome == "retried_by_operator"] == [(QUEUE, 1)]

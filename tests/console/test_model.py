@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from jobconsole.core.model import Model
-from jobconsole.core.snapshot import Snapshot, SnapshotNeeds, read_snapshot
+from jobconsole.core.snapshot import RateMeter, Snapshot, SnapshotNeeds, live_releases, read_snapshot
 from queue_core import JobQueue
 from queue_core.model.events import Event, EventBatch
+from queue_core.model.report import SeriesPoint
+from tests.conformance.modes import memory
 from tests.conformance.world import World
 
 
@@ -58,6 +61,39 @@ async def test_counts_come_from_snapshots_and_never_from_events(
     assert model.snapshot is not None
     assert model.snapshot.totals.queued == 3
     assert model.stale
+
+
+async def test_totals_are_of_workers_that_live_and_of_deaths_in_the_window() -> None:
+    world = await memory(None)()
+    numbers = [await world.store.register_release(name) for name in ("r1", "r2")]
+    await world.beat(worker="lost", concurrency=3, release=numbers[0])
+    await world.ended("dead")
+    first = await world.insert()
+    await world.advance(1000)
+    await world.beat(worker="alive", concurrency=4, release=numbers[1])
+    await world.ended("dead")
+    await world.insert(queue="other")
+    read = await read_snapshot(world.inspector, SnapshotNeeds(window=600.0))
+    totals = read.totals
+    assert (totals.workers, totals.lost_workers, totals.slots, totals.dead) == (1, 1, 4, 2)
+    assert (read.deaths, live_releases(read)) == (1, ["r2"])
+    assert totals.oldest == (await world.job(first)).run_at
+    await world.close()
+
+
+def test_events_that_the_store_never_counts_hide_none_that_it_does() -> None:
+    """Some came twice, or were of before the first look."""
+    minute = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
+    meter = RateMeter()
+    meter.update([], minute, 0.0)
+    for _ in range(5):
+        meter.hear("completed", 1.0)
+    # The store counts late: what it has not counted by the look after the next one never was.
+    for at in (2.0, 3.0):
+        meter.update([], minute, at)
+    for at in (4.0, 5.0):
+        meter.update([SeriesPoint(minute, 0, 3, 0, 0)], minute, at)
+    assert sum(meter.rings["completed"].tail(10, 10)) == 8
 
 
 async def test_rates_come_from_events(model: Model, steady: Steady) -> None:

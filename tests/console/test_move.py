@@ -50,6 +50,9 @@ async def test_what_is_known_of_a_target(jobs: JobQueue, world: World) -> None:
         "'idle' is paused: jobs wait there until it is resumed",
         "no live worker takes jobs from 'idle'",
     ]
+    await world.beat(types=("send",), queues=("work",), quiet=True)
+    snapshot = await read_snapshot(jobs.inspector, SnapshotNeeds())
+    assert warnings("work", (), snapshot) == ["no live worker takes jobs from 'work'"]
     many = tuple(f"type-{number}" for number in range(5))
     assert warnings("new\u202e", many, snapshot) == [
         "there is no queue 'new\\u202e' yet: the first moved job makes it",

@@ -68,6 +68,22 @@ def test_one_that_came_back_is_reported_each_time_it_was_resolved() -> None:
     assert watcher.update(seen(group("a", -600), a=back(120))) == ["REGRESSED OSError: a on r4"]
 
 
+def test_what_came_back_before_the_start_is_not_reported() -> None:
+    """The filter of the start has hidden it."""
+    facts = SignatureFacts("resolved", START.timestamp() - 600, "ana", release="r3")
+    state = SignatureState("a", "regressed", facts, START.timestamp() - 1, regressed_on="r4")
+    assert begun().update(seen(group("a", -900), a=state)) == []
+
+
+def test_a_mute_that_had_ended_by_growth_before_the_start_is_not_reported() -> None:
+    """The filter of the start has hidden it, too: nobody has seen the mute last."""
+    muted = SignatureFacts("muted", START.timestamp() - 50, "ana", factor=10.0, at_count=12)
+    state = SignatureState("a", "known", muted)
+    assert begun().update(seen(group("a", -600, 120), a=state)) == []
+    later = SignatureState("a", "known", replace(muted, at=START.timestamp() + 10))
+    assert begun().update(seen(group("a", -600, 120), a=later)) == ["no longer muted: OSError: a has grown to 120 jobs"]
+
+
 def test_a_mute_that_ends_by_growth_is_reported_and_one_that_ends_by_its_time_is_not() -> None:
     muted = SignatureFacts("muted", START.timestamp() - 50, "ana", factor=10.0, at_count=12)
     timed = SignatureFacts("muted", START.timestamp() - 50, "ana", until=START.timestamp() + 60)

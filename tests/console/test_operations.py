@@ -60,7 +60,7 @@ async def test_several_groups_become_one_plan_without_doubles(jobs: JobQueue, wo
 async def test_a_group_is_narrowed_by_the_filter_of_the_screen(jobs: JobQueue, world: World) -> None:
     await bury(world, 3)
     (other,) = await bury(world, 1, queue="mail")
-    where = dead_of("aaaaaaaaaaaa", parse("queue:mail"))
+    where = dead_of("aaaaaaaaaaaa", parse("queue:mail status:retrying"))
     assert (await plan(jobs.inspector, "retry", Target("group", wheres=(where,)))).ids == (other,)
 
 

@@ -1,7 +1,7 @@
 """The filter language: what it reads, and that it says what is wrong."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from queue_core.errors import FilterError
 from queue_core.model.filters import Filter, Operator, Term, parse, render
-from queue_core.model.filters.terms import read_span
+from queue_core.model.filters.terms import read_span, span_of
 from queue_core.model.states import Status
 
 VALUES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
@@ -187,6 +187,20 @@ def test_ranges_of_time(text: str, span: str) -> None:
     assert read_span(span, NOW) == span
     where = Filter((Term("died", "=", span),))
     assert parse(render(where)) == where
+
+
+def test_a_range_has_its_beginning_and_not_its_end() -> None:
+    span = span_of("2026-01-30T02:00:00Z..2026-01-30T02:30:00Z")
+    moments = [NOW.replace(hour=2, minute=minute, second=0) for minute in (0, 29, 30)]
+    assert [span.has(moment) for moment in moments] == [True, True, False]
+    assert not span.has(moments[0] - timedelta(microseconds=1))
+    assert not span.has(None)
+
+
+def test_of_several_ranges_the_time_in_all_of_them_counts() -> None:
+    one, other = (Term("died", "=", read_span(text, NOW)) for text in ("00:30..02:30", "01:30..03:00"))
+    both = span_of(read_span("01:30..02:30", NOW))
+    assert Filter((one, other)).died == Filter((other, one)).died == both
 
 
 @pytest.mark.parametrize(

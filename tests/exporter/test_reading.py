@@ -68,9 +68,10 @@ async def test_why_a_store_is_away_is_told_once_and_without_the_password(
 async def test_while_a_read_hangs_no_other_is_begun(remembered: World) -> None:
     inspector = Frozen(remembered)
     reader = Reader(inspector, None, "postgres", 0.01)
-    for _ in range(3):
-        assert not (await reader.ping()).backends["postgres"].up
-    assert inspector.pings == 1
-    inspector.thawed.set()
+    try:
+        assert [(await reader.ping()).backends["postgres"].up for _ in range(3)] == [False] * 3
+        assert inspector.pings == 1
+    finally:
+        inspector.thawed.set()
     reader = Reader(inspector, None, "postgres", 10.0)
     assert (await reader.ping()).backends["postgres"].up

@@ -270,4 +270,76 @@ POSTGRES = (
         (("running = copy(self.running)", "running = self.running"),),
         ("postgres/rules/test_starts.py",),
     ),
+    pg(
+        "times-of-calls-that-share-a-batch",
+        "insert",
+        "new_jobs",
+        "jobs_enqueue",
+        (
+            "coalesce(to_timestamp(i.run_at), now() + make_interval(secs => i.delay))",
+            "now() + make_interval(secs => i.delay)",
+        ),
+    ),
+    Mutant(
+        "postgres-numbers-of-queues-that-were-given-to-others",
+        f"{SQL}/insert.sql",
+        ((" AND q.name = %(queue)s::text", ""),),
+        ("postgres/test_numbers.py",),
+        keyword="number_leads",
+        block="job",
+    ),
+    pg(
+        "dead-jobs-forget-their-unique-keys",
+        "settle",
+        "bury",
+        "unique",
+        (
+            "           unique_key, unique_seconds, release\n      FROM removed\n), att",
+            "           NULL, NULL, release\n      FROM removed\n), att",
+        ),
+    ),
+    pg(
+        "what-is-rescheduled-keeps-its-age",
+        "settle",
+        "requeue",
+        "aging",
+        (
+            "CASE WHEN new_seq IS NULL THEN aged_rank ELSE {schema}.aged_rank(priority, arrival_us, aging_us) END",
+            "aged_rank",
+        ),
+    ),
+    pg(
+        "dead-jobs-take-their-keys-along",
+        "change",
+        "retry",
+        "operations_moving",
+        (
+            "admitted AND coalesce(%(queue)s::int, queue_id) = queue_id\n                                      AND "
+            "coalesce(%(priority)s::smallint, priority) = priority AS admitted",
+            "admitted AS admitted",
+        ),
+    ),
+    Mutant(
+        "postgres-put-off-retries-let-others-pass",
+        f"{SQL}/ordering.sql",
+        (("(true, 'scheduled'), ", ""),),
+        ("postgres/rules/test_passed_keys.py",),
+        block="raise_watermark",
+    ),
+    Mutant(
+        "postgres-moves-of-what-was-claimed-a-moment-before",
+        f"{SQL}/change.sql",
+        (("                            AND (SELECT true FROM {schema}.leases l WHERE l.id = j.id) IS NULL\n", ""),),
+        ("postgres/operations/test_change.py",),
+        keyword="wins_over",
+        block="move",
+    ),
+    Mutant(
+        "postgres-jobs-of-other-queues-take-slots",
+        f"{SQL}/capacity.sql",
+        ((" WHERE l.queue_id = %(queue_id)s AND (SELECT", " WHERE (SELECT"),),
+        ("postgres/rules/test_starts.py",),
+        keyword="more_running",
+        block="running_scan",
+    ),
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from queue_core import JobQueue, SchemaMissing
+from queue_core import JobContext, JobQueue, SchemaMissing
 from queue_core.model.states import Status
 from queue_core.ports.delivery import Nomination
 from queue_core.worker import leader
@@ -105,6 +105,24 @@ async def test_candidates_that_may_not_start_yet_are_given_back() -> None:
         async with working(jobs):
             for handle in handles:
                 assert await handle.result(PATIENCE) == "done"
+
+
+async def test_what_a_handler_enqueued_in_its_transaction_is_offered_when_that_commits(
+    jobs: JobQueue, nominating: Nominating
+) -> None:
+    @jobs.task
+    async def work() -> str:
+        return "done"
+
+    @jobs.task
+    async def outer(ctx: JobContext) -> str:
+        async with ctx.transaction() as connection:
+            return (await jobs.enqueue("work", connection=connection)).id
+
+    async with working(jobs):
+        handle = await outer.enqueue()
+        inner = await handle.result(PATIENCE)
+        assert await jobs.wait_for("default", inner, PATIENCE) == "done"
 
 
 async def test_a_stop_in_the_middle_of_a_claim_gives_the_jobs_back(jobs: JobQueue, store: BreakingStore) -> None:

@@ -26,6 +26,17 @@ def test_a_claim_that_is_sent_again_is_not_asked_for_meanwhile() -> None:
     assert asked(claims) == [number]
 
 
+def test_an_answer_that_came_too_late_is_in_doubt_and_the_next_one_to_the_same_claim_counts() -> None:
+    claims = Claims()
+    number = claims.begin("work")
+    assert claims.void()
+    assert not claims.answered(number)
+    assert asked(claims) == [number]
+    assert not claims.void(), "none is on its way"
+    claims.begin("work", number)
+    assert claims.answered(number)
+
+
 async def test_what_is_held_is_not_given_back(jobs: JobQueue) -> None:
     """The answer had come after all, when the heartbeat named what the claim gave."""
     tokens: list[int] = []

@@ -11,7 +11,7 @@ import pytest
 from queue_core import JobContext, JobQueue
 from queue_core.errors import StoreUnavailable
 from queue_core.model.events import EventName
-from queue_core.ports.store import HeartbeatRequest
+from queue_core.ports.store import ClaimRequest, HeartbeatRequest
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
 from tests.worker.breaking import BreakingStore
@@ -231,3 +231,25 @@ async def test_progress_of_a_beat_that_failed_is_in_the_next(jobs: JobQueue, sto
     async with working(jobs, lease="60s", heartbeat="0.1s"):
         await handle.result(PATIENCE)
     assert failed == 1
+
+
+async def test_that_a_job_has_begun_which_waited_is_told_at_once(jobs: JobQueue, store: BreakingStore) -> None:
+    """Until then the loss of its worker is not held against it, and a lease is renewed once in minutes."""
+    begun: list[str] = []
+
+    def note(beat: HeartbeatRequest) -> None:
+        begun.extend(lease.id for lease in beat.leases if lease.started)
+
+    @jobs.task
+    async def work() -> None:
+        assert await eventually(lambda: begun != [])
+
+    store.on_beat = note
+    async with working(jobs, lease="1h", heartbeat="20m") as worker:
+        worker._fetcher.hush()
+        assert await eventually(lambda: store.calls["renew"] > 0)
+        handle = await work.enqueue()
+        claims = await jobs.store.claim(ClaimRequest("default", worker.id, None, 1, 3600.0, start_count=0))
+        worker._runner.accept(claims, time.monotonic(), 0)
+        await handle.result(PATIENCE)
+    assert set(begun) == {handle.id}

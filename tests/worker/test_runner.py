@@ -74,6 +74,29 @@ async def test_fast_jobs_are_fetched_ahead_within_a_bound(jobs: JobQueue, store:
     assert store.calls["claim"] < 2000, "it does not go to the store for each"
 
 
+async def test_what_is_claimed_ahead_does_not_count_as_begun(
+    jobs: JobQueue, store: BreakingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loss of its worker would be held against it."""
+    requests: list[ClaimRequest] = []
+    claim = store._store.claim
+
+    async def noted(request: ClaimRequest) -> Any:
+        requests.append(request)
+        return await claim(request)
+
+    monkeypatch.setattr(store._store, "claim", noted)
+
+    @jobs.task
+    async def fast() -> None: ...
+
+    await jobs.enqueue_many("fast", [{}] * 3000)
+    async with working(jobs, concurrency=10):
+        await until_empty(jobs)
+    assert max(request.limit for request in requests) > 10, "none was claimed ahead"
+    assert max(request.start_count or 0 for request in requests) <= 10
+
+
 async def until_empty(jobs: JobQueue) -> None:
     async def empty() -> bool:
         return (await jobs.inspector.conservation()).unfinished == 0

@@ -10,7 +10,7 @@ import pytest
 
 from queue_core.model.filters import parse
 from queue_core.model.job import NewJob, new_id
-from queue_core.model.operation import ChangeOptions
+from queue_core.model.operation import UNCHANGED, ChangeOptions, MemberVerb
 from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.change import members_of, retry
@@ -27,10 +27,11 @@ from tests.postgres.operations.filling import DEAD, READY, Database
 BATCH = 5_000
 
 
-async def test_a_claim_that_is_not_committed_yet_wins_over_a_cancel(
-    postgres_url: str, operations: PostgresOperations, database: Database
+@pytest.mark.parametrize("verb", ["cancel", "move"])
+async def test_a_claim_that_is_not_committed_yet_wins_over_a_change(
+    operations: PostgresOperations, database: Database, verb: MemberVerb
 ) -> None:
-    """The cancel waits for the claim, and then has to see its lease, not the moment before."""
+    """The change waits for the claim, and then has to see its lease, not the moment before."""
     await database.queues()
     job_id = await database.ready()
     await database.do("insert into lease_epoch_live values (true, 1)")
@@ -41,10 +42,11 @@ async def test_a_claim_that_is_not_committed_yet_wins_over_a_cancel(
     async with database.connection.transaction():
         claimed = await database.connection.execute(load("claim/by_ids", SCHEMA), request)
         assert len(await claimed.fetchall()) == 1
-        cancelling = asyncio.create_task(operations.change("cancel", [job_id]))
+        options = ChangeOptions(priority=9) if verb == "move" else UNCHANGED
+        changing = asyncio.create_task(operations.change(verb, [job_id], options))
         await asyncio.wait_for(database.until("select exists (select from pg_locks where not granted)"), 30)
-    assert (await cancelling).ids == (job_id,)
-    assert await database.do("select cancel from leases") == [(True,)]
+    assert (await changing).ids == (() if verb == "move" else (job_id,))
+    assert await database.do("select cancel from leases") == [(verb == "cancel",)]
     assert await database.value("select count(*) from jobs") == 1
     assert await database.value("select count(*) from job_history") == 0
 
@@ -138,6 +140,12 @@ async def test_an_id_used_again_after_its_end_is_retried_from_its_newest_life(
         )
     assert (await operations.change("retry", [job_id])).ids == (job_id,)
     assert await database.value("select payload from jobs") == '{"s": 10}'
+    assert await database.value("select payload from job_history") == '{"s": 20}'
+    # Its newest life of all died.
+    await database.do("delete from jobs")
+    await database.dead(id=job_id)
+    assert (await operations.change("retry", [job_id])).ids == (job_id,)
+    assert await database.value("select payload from jobs") not in ('{"s": 10}', '{"s": 20}')
     assert await database.value("select payload from job_history") == '{"s": 20}'
 
 

@@ -120,6 +120,8 @@ async def test_with_more_running_than_are_remembered_all_leases_are_counted(
     """Nothing large is sent under the lock of a queue."""
     monkeypatch.setattr(capacity, "REMEMBERED_MOST", 3)
     one, two = new_store(rules=RULES), new_store(rules=RULES)
+    await one.insert([new_job(queue="other") for _ in range(MOST)])
+    assert len(await one.claim(request(MOST)._replace(queue="other", worker="another"))) == MOST
     for _ in range(2):
         assert [len(await store.claim(request(4))) for store in (one, two, one, two)] == [4, 4, 2, 0]
         assert one._claimer._running[QUEUE]._known == []

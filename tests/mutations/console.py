@@ -1,0 +1,65 @@
+"""Mutants of the console and the exporter."""
+
+from __future__ import annotations
+
+from tests.mutations.mutant import Mutant, Patch
+
+
+def of_console(name: str, file: str, tests: str, *patches: Patch) -> Mutant:
+    """Return a mutant of what shows or changes jobs."""
+    return Mutant(f"console-{name}", f"jobconsole/{file}", patches, (f"{tests}.py",))
+
+
+CONSOLE = (
+    of_console(
+        "tells-passwords",
+        "exporter/reading.py",
+        "exporter/test_reading",
+        ("return safe(mask(text), 300)", "return safe(text, 300)"),
+    ),
+    of_console(
+        "forgets-earlier-errors",
+        "exporter/reading.py",
+        "exporter/test_server",
+        ("self._errors[name] = self._errors.get(name, 0) + 1", "self._errors[name] = 1"),
+    ),
+    of_console(
+        "counts-releases-of-lost-workers",
+        "exporter/collector.py",
+        "exporter/test_collector",
+        (
+            'for worker in overview.workers if not worker.lost)\n    yield _values("jobs_worker_info"',
+            'for worker in overview.workers)\n    yield _values("jobs_worker_info"',
+        ),
+    ),
+    of_console(
+        "waits-take-as-long-as-runs",
+        "exporter/collector.py",
+        "exporter/test_collector",
+        ("return tally.wait_buckets, tally.wait_us", "return tally.wait_buckets, tally.run_us"),
+    ),
+    of_console(
+        "lost-workers-have-slots",
+        "core/snapshot.py",
+        "console/test_model",
+        ("sum(worker.concurrency for worker in alive)", "sum(worker.concurrency for worker in workers)"),
+    ),
+    of_console(
+        "retries-what-has-completed",
+        "actions/plan.py",
+        "architecture/test_verbs",
+        ("where.statuses() <= {Status.COMPLETED}", "bool(where.statuses() & {Status.COMPLETED})"),
+    ),
+    of_console(
+        "mutes-end-before-they-begin",
+        "actions/states.py",
+        "console/test_mutes",
+        ("return at if at > now else at + timedelta(days=1)", "return at"),
+    ),
+    of_console(
+        "reports-what-came-back-before-it-looked",
+        "core/alerts.py",
+        "console/test_notices",
+        ("(state.regressed_at or 0.0) >= self._since", "True"),
+    ),
+)
