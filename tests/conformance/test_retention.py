@@ -65,7 +65,7 @@ async def test_the_dead_and_the_unfinished_stay(world: World, state: str) -> Non
 
 async def test_the_dead_go_after_a_retention_of_their_own(opener: Opener) -> None:
     world = await opener(retention=RetentionSettings(dead=5 * DAY))
-    early = await world.ended("dead")
+    early, trashed = await world.ended("dead"), await world.trashed()
     await world.advance(3 * DAY)
     late = await world.ended("dead")
     await world.upkeep()
@@ -76,7 +76,8 @@ async def test_the_dead_go_after_a_retention_of_their_own(opener: Opener) -> Non
         await world.inspector.get(early.id)
     assert await world.status(late.id) == "dead"
     where = await world.inspector.conservation()
-    assert (where.dead, where.unfinished) == (2, 0), "the totals go on counting it"
+    assert (where.dead, where.unfinished) == (3, 0), "the totals go on counting it"
+    assert (await world.change("restore", [trashed.id])).ids == (trashed.id,), "the trash has a time of its own"
     await world.close()
 
 

@@ -253,3 +253,23 @@ async def test_that_a_job_has_begun_which_waited_is_told_at_once(jobs: JobQueue,
         worker._runner.accept(claims, time.monotonic(), 0)
         await handle.result(PATIENCE)
     assert set(begun) == {handle.id}
+
+
+async def test_a_renewal_that_failed_is_repeated_with_the_next_beat(jobs: JobQueue, store: BreakingStore) -> None:
+    """Not when the one after it would be due: leases may last for two of them."""
+    beats: list[bool] = []
+
+    def note(beat: HeartbeatRequest) -> None:
+        beats.append(bool(beat.leases))
+        if beats.count(True) == 1 and beats[-1]:
+            raise StoreUnavailable("memory", "just this once")
+
+    @jobs.task
+    async def work() -> None:
+        assert await eventually(lambda: beats.count(True) == 2)
+
+    store.on_beat = note
+    async with working(jobs, lease="8s", heartbeat="4s"):
+        await (await work.enqueue()).result(PATIENCE)
+    first = beats.index(True)
+    assert beats[first + 1]
