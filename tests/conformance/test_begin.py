@@ -32,6 +32,16 @@ async def test_all_begin_unless_it_is_said(world: World) -> None:
     assert [job.losses for job in await world.store.reclaim(10)] == [1, 1]
 
 
+async def test_that_it_had_not_begun_is_not_held_in_favour_of_the_next_attempt(world: World) -> None:
+    job_id = await world.insert()
+    await world.claim_job(job_id, start_count=0)
+    await world.advance(LEASE + 1)
+    assert [job.losses for job in await world.store.reclaim(10)] == [0]
+    await world.claim_job(job_id)
+    await world.advance(LEASE + 1)
+    assert [(job.losses, job.started) for job in await world.store.reclaim(10)] == [(1, True)]
+
+
 async def test_a_heartbeat_tells_that_a_job_has_begun(world: World) -> None:
     ids = [await world.insert(), await world.insert()]
     claims = await world.store.claim(ClaimRequest(QUEUE, "worker-1", (TYPE,), 10, LEASE, start_count=0))

@@ -36,6 +36,17 @@ async def test_delete_moves_it_to_the_trash(world: World) -> None:
     assert await world.inspector.ids(Filter(trash=True), 10) == [claim.id]
 
 
+async def test_restore_brings_it_back_to_its_place_among_the_dead(world: World) -> None:
+    first = await world.ended("dead")
+    await world.advance(100)
+    second = await world.ended("dead")
+    await change(world, "delete", [first.id])
+    await world.advance(100)
+    await change(world, "restore", [first.id])
+    page = await world.inspector.jobs(Filter(), 10)
+    assert [job.id for job in page.jobs] == [second.id, first.id]
+
+
 async def test_restore_brings_it_back_as_it_was(world: World) -> None:
     claim = await world.ended("dead")
     before = await world.job(claim.id)

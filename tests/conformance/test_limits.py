@@ -112,6 +112,19 @@ async def test_what_goes_back_takes_the_room_that_is_known_to_be_free(ruled: Rul
         assert len(await world.store.reclaim(10)) == 6
     else:
         await world.settle(claims[0], how)
+    await world.upkeep()
+    with pytest.raises(QueueFull):
+        await world.insert()
+
+
+@pytest.mark.parametrize("how", ["scheduled", "retrying"])
+async def test_what_was_put_off_takes_one_place_also_when_it_is_due(ruled: Ruled, how: str) -> None:
+    world = await ruled(limit=3)
+    job_id = await world.job_in(how, **({"delay": LEASE} if how == "scheduled" else {}))
+    await world.insert()
+    await world.advance(LEASE + 5)
+    assert [ready.id for ready in await world.store.promote(10)] == [job_id]
+    await world.insert()
     with pytest.raises(QueueFull):
         await world.insert()
 

@@ -250,6 +250,26 @@ async def test_several_at_a_time_where_the_rules_say_so(ruled: Ruled) -> None:
     assert await world.claim_ids() == []
 
 
+async def test_the_end_of_a_lost_job_that_was_to_be_cancelled_frees_its_key(world: World) -> None:
+    first, second = await keyed(world, 2)
+    assert (await only(world)).id == first
+    await world.change("cancel", [first])
+    await world.advance(LEASE + 1)
+    (lost,) = await world.store.reclaim(10)
+    assert (lost.id, lost.cancelled, ids(lost.unblocked)) == (first, True, [second])
+    assert await world.claim_ids() == [second]
+
+
+async def test_a_rescheduled_job_that_waits_again_can_be_cancelled(world: World) -> None:
+    """It waits at its new place: nothing of it is left to be let through."""
+    first, second = await keyed(world, 2)
+    assert ids((await world.settle(await only(world), "released", to_back=True)).unblocked) == [second]
+    await world.change("cancel", [first])
+    assert (await world.settle(await only(world), "completed")).unblocked == ()
+    (third,) = await keyed(world, 1)
+    assert await world.claim_ids() == [third]
+
+
 async def test_where_fewer_may_run_at_a_time_than_do_the_next_one_waits(ruled: Ruled) -> None:
     """Another release of the program has lowered it while some run."""
     world = await ruled(key_concurrency=3)

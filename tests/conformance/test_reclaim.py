@@ -133,6 +133,7 @@ async def test_a_worker_may_count_a_loss_itself(world: World) -> None:
     await world.settle(claim, "dead", failure=failure(kind="lost"))
     job = await world.job(job_id)
     assert (job.status, job.losses, job.crashes, job.failure_kind) == ("dead", 3, 0, "lost")
+    assert [attempt.number for attempt in await world.inspector.attempts(job_id)] == [1, 2, 3]
 
 
 async def test_a_loss_that_its_worker_counts_is_cancelled_where_somebody_asked_for_it(world: World) -> None:

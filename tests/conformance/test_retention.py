@@ -7,7 +7,9 @@ days, the dead never.
 import pytest
 
 from queue_core.errors import JobNotFound
+from queue_core.model.rules import QueueRules
 from queue_core.model.settings import RetentionSettings
+from tests.conformance.making import QUEUE
 from tests.conformance.modes import Opener
 from tests.conformance.world import UNFINISHED, World
 
@@ -78,6 +80,37 @@ async def test_the_dead_go_after_a_retention_of_their_own(opener: Opener) -> Non
     where = await world.inspector.conservation()
     assert (where.dead, where.unfinished) == (3, 0), "the totals go on counting it"
     assert (await world.change("restore", [trashed.id])).ids == (trashed.id,), "the trash has a time of its own"
+    await world.close()
+
+
+@pytest.mark.parametrize("state", ["dead", "trashed", "completed", "cancelled"])
+async def test_their_failed_attempts_go_with_them(opener: Opener, state: str) -> None:
+    """A job of the same id has none of them."""
+    world = await opener(retention=RetentionSettings(dead=5 * DAY))
+    claim = await world.ended("retrying", {"delay": 0.0})
+    await world.store.promote(10)
+    again = await world.claim_job(claim.id)
+    await world.settle(again, "dead" if state == "trashed" else state)
+    if state == "trashed":
+        await world.change("delete", [claim.id])
+    await world.advance(31 * DAY)
+    await world.upkeep()
+    await world.insert(id=claim.id)
+    assert await world.inspector.attempts(claim.id) == []
+    assert (await world.job(claim.id)).error is None
+    await world.close()
+
+
+async def test_a_dead_job_that_held_its_key_lets_go_of_it(opener: Opener) -> None:
+    rules = {QUEUE: QueueRules(dead_blocks_key=True)}
+    world = await opener(rules, RetentionSettings(dead=5 * DAY))
+    await world.ended("dead", ordering_key="k")
+    waits = await world.insert(ordering_key="k")
+    await world.upkeep()
+    assert await world.claim() == []
+    await world.advance(6 * DAY)
+    await world.upkeep()
+    assert await world.claim_ids() == [waits]
     await world.close()
 
 

@@ -32,6 +32,14 @@ async def test_it_counts_what_happened(world: World) -> None:
     assert total(await world.inspector.series(5)) == (6, 2, 1, 1)
 
 
+async def test_what_upkeep_has_summed_up_is_added_to(world: World) -> None:
+    for _ in range(3):
+        await world.ended("completed")
+        await world.ended("dead")
+        await world.upkeep()
+    assert total(await world.inspector.series(5)) == (6, 3, 0, 3)
+
+
 async def test_when_it_happened(world: World) -> None:
     await world.ended("completed")
     await world.advance(300)

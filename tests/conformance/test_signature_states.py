@@ -14,7 +14,7 @@ from queue_core.errors import InvalidArgument, QueueCoreError, ReadOnly, Signatu
 from queue_core.model.filters import parse
 from queue_core.model.operation import Author
 from queue_core.model.triage.signatures import UNTOUCHED, SignatureState
-from tests.conformance.making import failure
+from tests.conformance.making import failure, outcome
 from tests.conformance.world import World
 
 ANA = Author("ana", "vm")
@@ -66,6 +66,10 @@ async def test_since_which_release(world: World, folded: bool) -> None:
 async def test_runs_of_types_by_release(world: World) -> None:
     await complete(world, "r123")
     await die(world, "r124")
+    # One that was stopped says nothing about its release.
+    await world.settle(
+        await world.claim_job(await world.insert(), release=await world.store.register_release("r123")), "cancelled"
+    )
     numbers = {one.name: one.number for one in await world.inspector.releases()}
     for _ in range(2):
         runs = {
@@ -78,6 +82,10 @@ async def test_runs_of_types_by_release(world: World) -> None:
     job = (await world.inspector.jobs(parse("status:completed"), 1)).jobs[0]
     assert job.completed_at is not None
     assert ran.last_at == pytest.approx(job.completed_at.timestamp(), abs=0.001)
+    await complete(world, "r123")
+    await die(world, "r124")
+    await world.upkeep()
+    assert sorted((one.completed, one.dead) for one in await world.inspector.type_runs(["task"])) == [(0, 2), (2, 0)]
 
 
 async def test_runs_of_a_type_are_of_its_newest_releases(world: World) -> None:
@@ -249,6 +257,27 @@ async def test_deaths_of_retried_jobs_count(world: World) -> None:
     await world.settle(await world.claim_job(job_id, release=await world.store.register_release("r125")), "dead")
     await world.change("delete", [job_id])
     assert await word(world) == "regressed"
+
+
+async def test_the_first_and_the_last_death_on_a_release_stay_what_they_were(world: World) -> None:
+    """Also where upkeep sums them up one after the other, and those together that died in one batch."""
+    number = await world.store.register_release("r124")
+    early = await world.claim_job(await world.insert(), release=number)
+    await world.advance(10)
+    late = await world.claim_job(await world.insert(), release=number)
+    await world.advance(10)
+    await world.store.settle([outcome(late, "dead"), outcome(early, "dead")])
+    await world.upkeep()
+    (before,) = await world.inspector.signature_deaths([SIGNATURE])
+    assert before.first_at - before.last_started < 15
+    last = await world.claim_job(await world.insert(), release=number)
+    await world.settle(last, "dead")
+    await world.upkeep()
+    (after,) = await world.inspector.signature_deaths([SIGNATURE])
+    assert after.died == 3
+    assert before.first_at <= after.first_at < after.last_at
+    assert after.first_at == pytest.approx(before.first_at, abs=0.001)
+    assert after.last_started > before.last_started
 
 
 async def test_a_lost_job_counts_on_the_release_of_its_worker(world: World) -> None:

@@ -342,4 +342,11 @@ POSTGRES = (
         keyword="more_running",
         block="running_scan",
     ),
+    pg(
+        "attempts-of-expired-jobs-stay",
+        "upkeep",
+        "expire_dead",
+        "retention",
+        ("WHERE a.job_id = g.id", "WHERE a.job_id = g.id AND false"),
+    ),
 )

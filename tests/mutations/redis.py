@@ -238,4 +238,26 @@ REDIS = (
         ("redis/store/test_offered.py",),
         ("  redis.call('ZREM', KEYS[3], unpack(ids))\n", ""),
     ),
+    lua("promoted-jobs-wait-twice", "settle", "promote", "limits", ("    add_depth('d', number(priority), -1)\n", "")),
+    lua(
+        "what-had-not-begun-never-begins",
+        "settle",
+        "reclaim",
+        "begin",
+        ("'claim', 'ahead', 'cancel_requested')", "'claim', 'cancel_requested')"),
+    ),
+    lua(
+        "lost-jobs-that-are-cancelled-keep-their-keys",
+        "settle",
+        "reclaim",
+        "ordering",
+        ("with_unblocked('c', order and release_key(order, id))", "'c'"),
+    ),
+    lua(
+        "rescheduled-jobs-forget-their-place",
+        "settle",
+        "requeue",
+        "ordering",
+        ("        arrived_at(seq, order, key)\n", ""),
+    ),
 )

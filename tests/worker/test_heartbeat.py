@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from queue_core import JobContext, JobQueue
+from queue_core import ConfigurationError, JobContext, JobQueue, Worker
 from queue_core.errors import StoreUnavailable
 from queue_core.model.events import EventName
 from queue_core.ports.store import ClaimRequest, HeartbeatRequest
@@ -34,7 +34,7 @@ async def stopped_after(jobs: JobQueue, store: BreakingStore, how: str) -> float
             stopped.set_result(time.monotonic() - renewed)
             raise
 
-    await jobs.enqueue("work")
+    handle = await jobs.enqueue("work")
 
     def note(beat: HeartbeatRequest) -> None:
         nonlocal renewed
@@ -56,6 +56,8 @@ async def stopped_after(jobs: JobQueue, store: BreakingStore, how: str) -> float
         store.failing.clear()
         store.heart_hangs.clear()
         store.heart_goes_on.set()
+    job = await jobs.inspector.get(handle.id)
+    assert (job.retry_count, job.error) == (0, None), "nothing is stored of an attempt that may be another's by now"
     return after
 
 
@@ -273,3 +275,17 @@ async def test_a_renewal_that_failed_is_repeated_with_the_next_beat(jobs: JobQue
         await (await work.enqueue()).result(PATIENCE)
     first = beats.index(True)
     assert beats[first + 1]
+
+
+@pytest.mark.parametrize(("lease", "heartbeat"), [("10s", "5.1s"), ("10s", "0s"), (None, "4h")])
+def test_a_heartbeat_that_comes_too_late_for_its_lease_is_refused(
+    jobs: JobQueue, lease: str | None, heartbeat: str
+) -> None:
+    """One that fails has to leave time for another."""
+
+    @jobs.task
+    async def work() -> None: ...
+
+    with pytest.raises(ConfigurationError, match="at most half of the lease"):
+        Worker(jobs, lease=lease, heartbeat=heartbeat)
+    Worker(jobs, lease="10s", heartbeat="5s")

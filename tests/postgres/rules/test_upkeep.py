@@ -98,6 +98,19 @@ async def test_more_of_a_key_are_let_through_when_the_rule_changes(
     assert hand.do("select count(*) from jobs where admitted group by ordering_key") == [(3,)] * 5
 
 
+async def test_leases_without_a_job_go_when_they_are_over(store: PostgresStore, hand: Hand) -> None:
+    """A crash of the server between two asynchronous commits leaves them; with its job, a lease is the reclaim's."""
+    await store.insert([new_job() for _ in range(3)])
+    gone, alive, lost = await claimed(store)
+    hand.do("delete from jobs where id = any(%(ids)s::uuid[])", {"ids": [gone, alive]})
+    hand.do(
+        "update leases set expires_at = now() - interval '1 second' where id = any(%(ids)s::uuid[])",
+        {"ids": [gone, lost]},
+    )
+    await store._upkeep.prune()
+    assert {str(job_id) for (job_id,) in hand.do("select id from leases")} == {alive, lost}
+
+
 async def test_the_rank_of_an_aged_job_is_everywhere_the_same(hand: Hand) -> None:
     arrival = AGING_EPOCH_US + 123_456_789_012
     for priority in (-128, 5, 127):
