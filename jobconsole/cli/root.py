@@ -42,7 +42,28 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse, after the noun's module has declared its arguments."""
         self.declare()
+        if args is not None and self._subparsers is None:
+            args = self._options_first(args)
         return super().parse_known_args(args, namespace)
+
+    def _options_first(self, args: Sequence[str]) -> list[str]:
+        # argparse takes all positionals at the first of them, so that one behind an option that follows is unknown.
+        options: list[str] = []
+        others: list[str] = []
+        rest = list(args)
+        while rest and rest[0] != "--":
+            word = rest.pop(0)
+            if self._parse_optional(word) is None:
+                others.append(word)
+                continue
+            options.append(word)
+            action = self._option_string_actions.get(word)
+            if action is not None and action.nargs != 0:
+                if not rest or rest[0] == "--":
+                    # its value is missing, and no other argument is to become it
+                    return list(args)
+                options.append(rest.pop(0))
+        return [*options, *others, *rest]
 
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print."""

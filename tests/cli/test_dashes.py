@@ -1,4 +1,4 @@
-"""A value of two dashes is a value: every option takes it or refuses it in one sentence."""
+"""Dashes: which words are values, options and arguments, in whatever order they come."""
 
 from __future__ import annotations
 
@@ -59,3 +59,29 @@ def test_every_option_reads_two_dashes_as_its_value() -> None:
 def test_two_dashes_are_no_fault_of_the_program(cli: Cli, line: str, code: int) -> None:
     answer = cli(*line.split())
     assert (answer.code, "internal error" in answer.err) == (code, False), answer.err
+
+
+@pytest.mark.parametrize(
+    ("between", "behind"),
+    [
+        ("job enqueue t --queue mail {} --dry-run", "job enqueue t {} --queue mail --dry-run"),
+        ("job enqueue --dry-run t --queue=mail {}", "job enqueue t {} --dry-run --queue=mail"),
+        ("job enqueue t --priority -5 -- {}", "job enqueue t {} --priority -5"),
+        ("queue pause mail --dry-run images --why x bulk", "queue pause mail images bulk --dry-run --why x"),
+        ("dlq retry --dry-run 0197b3c2 --why x 0197b3c3", "dlq retry 0197b3c2 0197b3c3 --dry-run --why x"),
+        ("filter save mine --why x type:t", "filter save mine type:t --why x"),
+        ("dlq note 9f31c2 --json seen", "dlq note 9f31c2 seen --json"),
+        ("dlq note 9f31c2 --dry-run -- -seen", "dlq note --dry-run -- 9f31c2 -seen"),
+    ],
+)
+def test_options_may_stand_between_arguments(between: str, behind: str) -> None:
+    read = [vars(parser_of().parse_args(line.split())) for line in (between, behind)]
+    for one in read:
+        one.pop("run")
+    assert read[0] == read[1]
+
+
+@pytest.mark.parametrize("line", ["dlq note 9f31c2 seen --why", "dlq note 9f31c2 --why -- seen"])
+def test_no_argument_becomes_the_value_of_an_option_without_one(line: str) -> None:
+    with pytest.raises(UsageError, match="--why: expected one argument"):
+        parser_of().parse_args(line.split())
