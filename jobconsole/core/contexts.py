@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from jobconsole.core.connection import Connection, ContextInfo
+from jobconsole.core.snapshot import deaths_within
 from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Filter, Term
 from queue_core.model.report import Overview, SeriesPoint
@@ -116,7 +117,6 @@ class ContextReader:
 def _counted(
     info: ContextInfo, overview: Overview, states: Mapping[str, int], series: Sequence[SeriesPoint]
 ) -> ContextLine:
-    since = overview.now - timedelta(seconds=WINDOW)
     alive = [worker for worker in overview.workers if not worker.lost]
     waiting = [queue.oldest for queue in overview.queues if queue.oldest is not None]
     return ContextLine(
@@ -124,7 +124,7 @@ def _counted(
         "up",
         queued=sum(sum(queue.depth.values()) for queue in overview.queues),
         dead=sum(queue.dead for queue in overview.queues),
-        grown=sum(point.dead for point in series if point.minute >= since),
+        grown=deaths_within(series, timedelta(seconds=WINDOW), overview.now),
         new=states.get("new", 0),
         regressed=states.get("regressed", 0),
         workers=len(alive),

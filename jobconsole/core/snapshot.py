@@ -26,6 +26,8 @@ MOST_SLICES = 30
 """Parts of a trend."""
 LONGEST_SPAN = 3_600.0
 """Seconds of the series that is read."""
+MINUTE = timedelta(minutes=1)
+"""The smallest time that deaths are counted for."""
 RUNNING = Filter((Term("status", "=", Status.RUNNING.value),))
 DEAD = Filter((Term("status", "=", Status.DEAD.value),))
 
@@ -97,12 +99,17 @@ class Snapshot:
     @property
     def deaths(self) -> int:
         """Jobs that died within the window, of the last hour at most."""
-        return sum(point.dead for point in self.series if self.now - point.minute <= self.span)
+        return deaths_within(self.series, self.span, self.now)
 
     @property
     def span(self) -> timedelta:
         """Over which time deaths are counted."""
         return timedelta(seconds=min(self.needs.window, LONGEST_SPAN))
+
+
+def deaths_within(series: Sequence[SeriesPoint], span: timedelta, now: datetime) -> int:
+    """Return how many jobs died; a minute that began before the span counts as a whole, as in the growth of errors."""
+    return sum(point.dead for point in series if now - point.minute < span + MINUTE)
 
 
 def live_releases(snapshot: Snapshot) -> list[str]:
