@@ -97,14 +97,14 @@ def state_sentence(state: SignatureState, now: datetime | None = None) -> str:
             text = f"muted until there are {exact(_grown(facts))} jobs"
         return f"{text}, by {facts.by}" if facts.by else text
     if facts.state == "resolved":
-        mended = {NEXT: "in the next release", NOW: "as of " + _moment(facts.at, now)}.get(
-            facts.release, f"in {facts.release}"
-        )
-        text = f"{facts.by} resolved it {mended} at {_moment(facts.at, now)}"
+        at = _moment(facts.at, now)
+        # "as of now" is the moment at which it was resolved
+        mended = {NEXT: "in the next release ", NOW: ""}.get(facts.release, f"in {facts.release} ")
         if state.regressed_at is None:
-            return f"resolved; {text}"
+            return f"resolved {mended}by {facts.by} at {at}"
         on = f" on {state.regressed_on}" if state.regressed_on else ""
-        return f"{state_word(state)} {_moment(state.regressed_at, now)}{on}; {text}"
+        back = "REGRESSED" if state.word == "regressed" else f"{state_word(state)}, came back"
+        return f"{back} {_moment(state.regressed_at, now)}{on}; {facts.by} resolved it {mended}at {at}"
     return state_word(state)
 
 

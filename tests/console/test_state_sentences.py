@@ -1,0 +1,31 @@
+"""A state is one sentence: what it is, where it was resolved and by whom, and when it came back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from jobconsole.present.signature import state_sentence
+from queue_core.model.triage.signatures import NEXT, NOW, SignatureFacts, SignatureState
+
+AT = datetime(2026, 3, 1, 1, 40, tzinfo=UTC).timestamp()
+BACK: dict[str, Any] = {"regressed_at": AT + 5_100, "regressed_on": "r125"}
+
+
+@pytest.mark.parametrize(
+    ("release", "state", "sentence"),
+    [
+        ("r125", {"word": "resolved"}, "resolved in r125 by bo at 01:40:00"),
+        (NEXT, {"word": "resolved"}, "resolved in the next release by bo at 01:40:00"),
+        (NOW, {"word": "resolved"}, "resolved by bo at 01:40:00"),
+        ("r123", {"word": "regressed", **BACK}, "REGRESSED 03:05:00 on r125; bo resolved it in r123 at 01:40:00"),
+        (NOW, {"word": "regressed", **BACK}, "REGRESSED 03:05:00 on r125; bo resolved it at 01:40:00"),
+        ("r123", {"word": "known", **BACK}, "known, came back 03:05:00 on r125; bo resolved it in r123 at 01:40:00"),
+    ],
+)
+def test_what_was_resolved_and_came_back(release: str, state: dict[str, Any], sentence: str) -> None:
+    facts = SignatureFacts(state="resolved", at=AT, by="bo", release=release)
+    now = datetime(2026, 3, 1, 4, 0, tzinfo=UTC)
+    assert state_sentence(SignatureState("9f31c2aa04d1", facts=facts, **state), now) == sentence
