@@ -153,6 +153,8 @@ class Places:
         self.number = number
         self.unnamed = unnamed
         self.target = target
+        # the options of the command line that choose the servers, without passwords; copied commands have them, too
+        self.given: tuple[str, ...] = ()
         # where the console goes when it is left; None: nowhere
         self.chosen: str | None = None
 

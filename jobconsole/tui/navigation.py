@@ -108,9 +108,9 @@ class Navigation:
             self.copy_commands([looking(link.place, link.value)])
 
     def copy_commands(self, commands: Sequence[Sequence[str]]) -> None:
-        """Copy commands, on the context that is shown, as one line for a shell."""
+        """Copy commands, on the servers and the context that are shown, as one line for a shell."""
         context = self._host.context.name
-        self.copy(joined(commands, [f"--context={context}"] if context else []))
+        self.copy(joined(commands, [*self._host.places.given, *([f"--context={context}"] if context else [])]))
 
     def copy_signature(self, signature: str) -> None:
         """Copy the runbook of a signature; when pressed again, and where it has none, its id."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import fcntl
 import os
 import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
@@ -130,6 +134,40 @@ class TestColour:
         assert "\x1b[32mok  \x1b[0m" in self.look(cli)
         assert "\x1b" not in self.look(cli, NO_COLOR="1")
         assert "\x1b" not in self.look(cli, TERM="dumb")
+
+
+class TestCopiedCommands:
+    def copied(self, cli: Cli, *options: str) -> str:
+        """Return what Ctrl-Y copies in a console that is started with these options."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "jobconsole", *options],
+            stdin=slave, stdout=slave, stderr=slave, env=cli.environ | {"TERM": "xterm-256color"},
+        )  # fmt: skip
+        os.close(slave)
+        said, found, pressed = b"", None, False
+        try:
+            while found is None:
+                said += os.read(master, 65536)
+                if not pressed and b"Dead letters" in said:
+                    os.write(master, b"\x19")
+                    pressed = True
+                found = re.search(rb"\x1b\]52;c;([A-Za-z0-9+/=]+)\x07", said)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(master)
+        return base64.b64decode(found[1]).decode()
+
+    def test_they_name_the_servers_that_the_console_was_given(self, alone: Cli, elsewhere: Path) -> None:
+        (elsewhere / "ops.yaml").write_text(f"contexts: {{here: {{jobs: {{sqlite: {{path: {elsewhere}/here.db}}}}}}}}")
+        copied = self.copied(alone, "--config", "ops.yaml", "--context", "here")
+        assert copied == "jobconsole --config=ops.yaml --context=here dlq groups"
+        assert alone.process(*copied.split()[1:]).code == 0
+        address = "postgresql://app:secret@127.0.0.1:1/app"
+        copied = self.copied(alone, "--postgres-url", address, "--schema", "shop")
+        assert copied == "jobconsole '--postgres-url=postgresql://app:***@127.0.0.1:1/app' --schema=shop dlq groups"
 
 
 class TestEnd:

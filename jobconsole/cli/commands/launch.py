@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jobconsole.cli.commands.contexts import info_of, places_of
@@ -47,17 +48,21 @@ def show_console(options: argparse.Namespace, link: Link | None) -> int:
     gc.disable()
     settings: ConsoleSettings | None = settings_of(options)
     path, code = getattr(options, "config", None), DONE
+    given = _words({**_given(options), "context": None})
     try:
         while settings is not None:
-            code, chosen = _show_console(settings, path, link)
+            code, chosen = _show_console(settings, path, link, given)
             settings = None if chosen is None else read_settings(path, context=chosen)
-            link = None
+            # Addresses are of the first context alone.
+            link, given = None, _words({"config": path})
     finally:
         gc.enable()
     return code
 
 
-def _show_console(settings: ConsoleSettings, path: str | None, link: Link | None) -> tuple[int, str | None]:
+def _show_console(
+    settings: ConsoleSettings, path: str | None, link: Link | None, given: Sequence[str]
+) -> tuple[int, str | None]:
     """Show one context; return the exit code, and the context that was chosen to be shown next."""
     check_servers(settings)
     # Without a terminal, Textual would write escape sequences into a file and report success.
@@ -66,6 +71,7 @@ def _show_console(settings: ConsoleSettings, path: str | None, link: Link | None
     from jobconsole.tui.app import run_console
 
     places, context = places_of(settings, path), info_of(settings)
+    places.given = tuple(given)
     code = run_console(settings.jobs, read_only=settings.read_only, context=context, link=link, places=places)
     return int(code), places.chosen
 
@@ -111,6 +117,11 @@ def _given(options: argparse.Namespace) -> dict[str, str | None]:
     return {name: getattr(options, name, None) for name in CARRIED}
 
 
+def _words(given: Mapping[str, str | None]) -> list[str]:
+    """Return options as words of a command, without passwords."""
+    return [f"{_option(name)}={_shown(name, value)}" for name, value in given.items() if value is not None]
+
+
 def _shown(name: str, value: str) -> str:
     return mask(value) if name in ADDRESSES else value
 
@@ -128,8 +139,7 @@ def _command(link: Link, options: argparse.Namespace) -> list[str]:
     """The words of the command that shows the same without a terminal, on the same servers."""
     from jobconsole.actions.command import looking
 
-    chosen = [f"{_option(name)}={_shown(name, value)}" for name, value in _given(options).items() if value is not None]
-    return ["jobconsole", *chosen, *looking(link.place, link.value)]
+    return ["jobconsole", *_words(_given(options)), *looking(link.place, link.value)]
 
 
 def add_demo_arguments(parser: Parser) -> None:
