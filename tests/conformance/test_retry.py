@@ -2,6 +2,7 @@
 
 import pytest
 
+from queue_core.model.filters import Filter
 from queue_core.model.job import new_id
 from queue_core.model.operation import ChangeOptions
 from tests.conformance.making import TYPE, UNKNOWN, failure, held, outcome
@@ -27,6 +28,8 @@ async def test_it_is_ready_again(world: World, state: str) -> None:
     assert (job.completed_at, job.trashed_at, job.worker, job.started_at, job.result) == (None,) * 5
     assert (job.created_at - before.created_at).total_seconds() == pytest.approx(-100, abs=100.001)
     assert job.run_at > before.run_at
+    assert [await world.inspector.ids(Filter(trash=trash), 10) for trash in (False, True)] == [[job_id], []]
+    assert await world.inspector.signatures(where=Filter(), window=3600, slices=4, limit=10) == []
     claim = await world.claim_job(job_id)
     assert (claim.rank, claim.payload) == (ready.rank, '{"a": 1}')
     assert claim.token > job.token
