@@ -49,6 +49,14 @@ async def test_waiting_jobs_count(ruled: Ruled, state: str) -> None:
         await world.insert()
 
 
+@pytest.mark.parametrize("state", ["scheduled", "queued", "retrying"])
+async def test_what_waited_before_there_was_a_limit_counts(ruled: Ruled, state: str) -> None:
+    await (await ruled()).job_in(state)
+    world = await ruled(limit=1)
+    with pytest.raises(QueueFull):
+        await world.insert()
+
+
 @pytest.mark.parametrize("state", ["running", "completed", "cancelled", "dead", "trashed"])
 async def test_others_do_not(ruled: Ruled, state: str) -> None:
     world = await ruled(limit=1)
