@@ -116,7 +116,7 @@ def check_target(settings: ConsoleSettings, changes: str) -> None:
     if settings.unnamed:
         names = ", ".join(sorted(settings.contexts))
         if not sys.stdin.isatty():
-            raise Refused(f"refused to {changes}: {settings.unnamed}; give --context with one of: {names}")
+            raise Refused(f"'{changes}' was refused: {settings.unnamed}; give --context with one of: {names}")
         confirm(f"{settings.unnamed} ({names}): {changes} on {settings.target}")
     else:
         note(f"target: {settings.target}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from jobconsole.core.latency import word
@@ -89,27 +89,36 @@ TITLE = 80
 """Characters of a signature's title in a sentence."""
 
 
+Change = tuple[str, str, float]
+"""A signature, what has become of it, and when its state was set."""
+
+
 class SignatureWatcher:
     """Remembers which signatures needed attention; those that did at the first snapshot are never reported."""
 
     def __init__(self) -> None:
         # the store's time at the first snapshot
         self._since = 0.0
-        # what was reported, or was there at the start, by when its state was set
-        self._reported: set[tuple[str, str, float]] = set()
+        # what was reported, or was there at the start
+        self._reported: set[Change] = set()
         # the mutes that were seen to last
         self._muted: set[tuple[str, float]] = set()
 
-    def update(self, snapshot: Snapshot) -> list[str]:
+    def update(self, snapshot: Snapshot) -> dict[Change, str]:
         """Return a sentence for each signature that has become new, came back or grew out of its mute."""
         start = not self._since
         self._since = self._since or snapshot.now.timestamp()
         found = [one for group in snapshot.signatures if (one := self._change(group, snapshot)) is not None]
-        fresh = [(key, sentence) for key, sentence in found if key not in self._reported]
-        self._reported.update(key for key, _ in fresh)
-        return [] if start else [sentence for _, sentence in fresh]
+        fresh = {change: sentence for change, sentence in found if change not in self._reported}
+        self._reported.update(fresh)
+        return {} if start else fresh
 
-    def _change(self, group: SignatureInfo, snapshot: Snapshot) -> tuple[tuple[str, str, float], str] | None:
+    def over(self, changes: Iterable[Change], snapshot: Snapshot) -> set[Change]:
+        """Return the changes that the snapshot shows to hold no more, as when someone has taken the signature."""
+        shown = {group.signature: self._change(group, snapshot) for group in snapshot.signatures}
+        return {one for one in changes if one[0] in shown and ((now := shown[one[0]]) is None or now[0] != one)}
+
+    def _change(self, group: SignatureInfo, snapshot: Snapshot) -> tuple[Change, str] | None:
         state = snapshot.states.get(group.signature)
         if state is None:
             return None
@@ -141,23 +150,28 @@ class Notices:
     def __init__(self, thresholds: Thresholds) -> None:
         self._metrics = AlertWatcher(thresholds)
         self._signatures = SignatureWatcher() if thresholds.signatures else None
-        self._waiting: list[str] = []
+        # sentences that wait, of thresholds and of signatures
+        self._crossed: list[str] = []
+        self._changed: dict[Change, str] = {}
         # by the clock of its caller
         self._next_at = 0.0
 
     def take(self, snapshot: Snapshot) -> None:
-        """Note what there is to notify of."""
-        self._waiting += self._metrics.update(snapshot)
+        """Note what there is to notify of, and forget what is no longer so."""
+        self._crossed += self._metrics.update(snapshot)
         if self._signatures is not None:
-            self._waiting += self._signatures.update(snapshot)
+            for change in self._signatures.over(self._changed, snapshot):
+                del self._changed[change]
+            self._changed |= self._signatures.update(snapshot)
 
     def due(self, now: float) -> str:
         """Return the message that is to go out now, by a steady clock; "" for none."""
-        if not self._waiting or now < self._next_at:
+        waiting = [*self._crossed, *self._changed.values()]
+        if not waiting or now < self._next_at:
             return ""
         self._next_at = now + MESSAGE_SECONDS
-        shown, more = self._waiting[:MOST_SENTENCES], len(self._waiting) - MOST_SENTENCES
-        self._waiting = []
+        shown, more = waiting[:MOST_SENTENCES], len(waiting) - MOST_SENTENCES
+        self._crossed, self._changed = [], {}
         return "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from jobconsole.demo.ledger import Findings
+from jobconsole.format.humanize import plural
 from queue_core.model.report import Conservation
 from queue_core.model.text import safe
 from queue_core.ports.inspector import Inspector
@@ -72,7 +73,7 @@ class Summary:
         if self.lost:
             yield f"the store does not know {self.lost:,} of the jobs that were enqueued"
         if self.stale_writes:
-            yield f"{self.stale_writes:,} jobs were ended by an outdated lease"
+            yield f"{plural(self.stale_writes, 'job')} ended by an outdated lease"
         if not self.conserved:
             counted = self.completed + self.dead + self.cancelled + self.unfinished
             yield f"{self.enqueued:,} were enqueued and {counted:,} are there"

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Generic, TypeVar, Unpack
 
 from jobconsole.actions.plan import dead_of
+from jobconsole.format.humanize import plural
 from jobconsole.notebook.change import Preview, RetryOptions, preview
 from jobconsole.notebook.connection import NotebookConnection
 from jobconsole.notebook.draw import Block, Drawing, FactsBlock, TableBlock, TextBlock, as_of, note
@@ -84,7 +85,7 @@ class SignatureGroup(Drawing):
         self._connection = connection
 
     def __repr__(self) -> str:
-        return f"<SignatureGroup {self.info.signature}: {self.info.count:,} jobs>"
+        return f"<SignatureGroup {self.info.signature}: {plural(self.info.count, 'job')}>"
 
     @property
     def jobs(self) -> JobRows:

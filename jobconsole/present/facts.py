@@ -271,7 +271,8 @@ def _rollout_in_words(rollout: Rollout) -> Iterator[str]:
     if rollout.canary:
         yield f"a canary of {plural(rollout.canary, 'job')} first"
     if rollout.ramp:
-        yield f"a ramp of {', '.join(exact(step) for step in rollout.ramp)} jobs, then the rest"
+        steps = ", ".join(exact(step) for step in rollout.ramp)
+        yield f"a ramp of {steps} {'job' if rollout.ramp == (1,) else 'jobs'}, then the rest"
     if rollout.first_failure:
         yield "first failures count"
     if rollout.rate is not None:

@@ -23,7 +23,7 @@ LOST_ONCE = "a worker was lost while it ran this job"
 
 def lost_too_often(bound: int) -> str:
     """Return why a job is buried whose workers were lost this often."""
-    return f"{bound} workers were lost while they ran this job"
+    return LOST_ONCE if bound == 1 else f"{bound} workers were lost while they ran this job"
 
 
 def failure_of_loss(worker: str, losses: int, bound: int) -> Failure:

@@ -377,7 +377,10 @@ class Isolation:
 
     def _poison(self, attempt: RunningAttempt, how: str) -> Outcome:
         what = f"the process that ran this job alone {how}"
-        message = f"{what}; before that, {attempt.claim.losses} workers were lost while they ran it"
+        losses = attempt.claim.losses
+        lost = "a worker was lost while it ran it" if losses == 1 else f"{losses} workers were lost while they ran it"
+        # A retry forgets the losses of a job that was buried like this before.
+        message = f"{what}; before that, {lost}" if losses else what
         failure = Failure("poison", EXCEPTION, message, "", *sign(EXCEPTION, what))
         return outcome.buried(attempt.claim, attempt.run_us(), failure)
 

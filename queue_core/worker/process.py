@@ -182,9 +182,9 @@ class ProcessGuard:
 
     def _reason(self) -> str:
         if stuck := self._worker.used_up and self._worker.stuck:
-            return f"{stuck} handlers cannot be ended"
+            return "a handler cannot be ended" if stuck == 1 else f"{stuck} handlers cannot be ended"
         if self._worker.used_up:
-            return f"{self._options.max_jobs} jobs were run"
+            return "1 job was run" if self._options.max_jobs == 1 else f"{self._options.max_jobs} jobs were run"
         if self._options.max_memory is not None and (used := resident_memory()) > self._options.max_memory:
             return f"{used >> 20} MiB of memory are used"
         return ""

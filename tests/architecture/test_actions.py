@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterator
 
 import jobconsole.tui
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.base.bindings import ACTIONS
 from jobconsole.tui.navigation import Navigation
+from jobconsole.tui.screens.help import FILTERS
 from jobconsole.tui.screens.view import RowActions, View
 from jobconsole.tui.widgets.pane import Pane
+from queue_core.model.filters import parse
+from queue_core.model.filters.language import FIELDS
 
 
 def owners() -> Iterator[type[object]]:
@@ -27,3 +31,12 @@ def owners() -> Iterator[type[object]]:
 def test_each_action_is_carried_out_and_nothing_else() -> None:
     found = {name.removeprefix("do_") for one in owners() for name in vars(one) if name.startswith("do_")}
     assert found == {action.id for action in ACTIONS}
+
+
+def test_the_help_names_each_field_of_a_filter_in_terms_that_can_be_understood() -> None:
+    text = " ".join(f"{example} {words}" for example, words in FILTERS)
+    long = {"err": "error", "sig": "signature"}
+    named = {long.get(name, name) for name in re.findall(r"\b(payload\.|[a-z]+(?=:))", text)}
+    assert named == set(FIELDS)
+    for example, _ in FILTERS:
+        parse(example)

@@ -13,10 +13,11 @@ from jobconsole.cli.tables import show_facts
 from jobconsole.core.progress import operation_line
 from jobconsole.format.glyphs import UNICODE
 from jobconsole.format.spans import HIGHEST, LABEL, RenderContext, labelled, width_of
-from jobconsole.present.facts import Fact, Facts, cells, of_group, of_job, of_operation, of_schedule, only
+from jobconsole.present.facts import Fact, Facts, cells, in_words, of_group, of_job, of_operation, of_schedule, only
 from jobconsole.present.job import job_lines, packed
 from jobconsole.present.operation import operation_lines
-from queue_core.model.operation import Outcomes, Rollout
+from queue_core.model.operation import ChangeOptions, Outcomes, Rollout
+from queue_core.model.outcome import LOST_ONCE, lost_too_often
 from tests.console.making import operation
 from tests.tui.still import PLANNED, SIGNATURES, job
 
@@ -118,3 +119,10 @@ def test_short_facts_stand_beside_each_other_and_long_ones_are_cut() -> None:
     assert len(lines) == 1 + HIGHEST + 1
     assert lines[HIGHEST].endswith("…")
     assert lines[HIGHEST][:LABEL].strip() == ""
+
+
+def test_one_is_one() -> None:
+    assert in_words(ChangeOptions(), Rollout(ramp=(1,))) == ["a ramp of 1 job, then the rest"]
+    assert in_words(ChangeOptions(), Rollout(ramp=(1, 10))) == ["a ramp of 1, 10 jobs, then the rest"]
+    assert lost_too_often(1) == LOST_ONCE
+    assert lost_too_often(2) == "2 workers were lost while they ran this job"

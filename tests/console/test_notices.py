@@ -29,32 +29,37 @@ def seen(*groups: SignatureInfo, after: float = 60.0, **states: SignatureState) 
     return replace(still(), now=START + timedelta(seconds=after), signatures=groups, states=found)
 
 
+def sentences(watcher: SignatureWatcher, snapshot: Snapshot) -> list[str]:
+    """Return the sentences of a snapshot."""
+    return list(watcher.update(snapshot).values())
+
+
 def begun(*groups: SignatureInfo, **states: SignatureState) -> SignatureWatcher:
     """Return a watcher that has seen the start."""
     watcher = SignatureWatcher()
-    assert watcher.update(seen(*groups, after=0.0, **states)) == []
+    assert sentences(watcher, seen(*groups, after=0.0, **states)) == []
     return watcher
 
 
 def test_a_new_one_is_reported_once() -> None:
     watcher = begun()
-    assert watcher.update(seen(group("a"))) == ["NEW OSError: a"]
-    assert watcher.update(seen(group("a"), group("b", 70))) == ["NEW OSError: b"]
+    assert sentences(watcher, seen(group("a"))) == ["NEW OSError: a"]
+    assert sentences(watcher, seen(group("a"), group("b", 70))) == ["NEW OSError: b"]
     # It was filtered away meanwhile.
-    assert watcher.update(seen()) == []
-    assert watcher.update(seen(group("a"), group("b"))) == []
+    assert sentences(watcher, seen()) == []
+    assert sentences(watcher, seen(group("a"), group("b"))) == []
 
 
 def test_what_was_there_at_the_start_is_not_reported() -> None:
     watcher = begun(group("a", -1))
-    assert watcher.update(seen(group("a", -1))) == []
+    assert sentences(watcher, seen(group("a", -1))) == []
     # The filter of the start has hidden it.
-    assert watcher.update(seen(group("b", -600))) == []
+    assert sentences(watcher, seen(group("b", -600))) == []
 
 
 def test_a_release_is_named_where_it_is_suspect() -> None:
     state = SignatureState("a", "new", since="r2\x1b[2J", suspect=True)
-    assert begun().update(seen(group("a"), a=state)) == ["NEW OSError: a, since r2␛[2J"]
+    assert sentences(begun(), seen(group("a"), a=state)) == ["NEW OSError: a, since r2␛[2J"]
 
 
 def test_one_that_came_back_is_reported_each_time_it_was_resolved() -> None:
@@ -63,9 +68,9 @@ def test_one_that_came_back_is_reported_each_time_it_was_resolved() -> None:
         return SignatureState("a", "regressed", facts, START.timestamp() + resolved_at + 10, regressed_on="r4")
 
     watcher = begun(group("a", -600), a=SignatureState("a", "resolved", SignatureFacts("resolved", release="r3")))
-    assert watcher.update(seen(group("a", -600), a=back(60))) == ["REGRESSED OSError: a on r4"]
-    assert watcher.update(seen(group("a", -600), a=back(60))) == []
-    assert watcher.update(seen(group("a", -600), a=back(120))) == ["REGRESSED OSError: a on r4"]
+    assert sentences(watcher, seen(group("a", -600), a=back(60))) == ["REGRESSED OSError: a on r4"]
+    assert sentences(watcher, seen(group("a", -600), a=back(60))) == []
+    assert sentences(watcher, seen(group("a", -600), a=back(120))) == ["REGRESSED OSError: a on r4"]
 
 
 def test_what_came_back_before_the_start_is_not_reported() -> None:
@@ -91,9 +96,9 @@ def test_a_mute_that_ends_by_growth_is_reported_and_one_that_ends_by_its_time_is
     watcher = begun(*both, a=SignatureState("a", "muted", muted), b=SignatureState("b", "muted", timed))
     grown = (group("a", -600, 120), group("b", -600, 120))
     after = {"a": SignatureState("a", "known", muted), "b": SignatureState("b", "known", timed)}
-    assert watcher.update(seen(*grown, **after)) == ["no longer muted: OSError: a has grown to 120 jobs"]
-    assert watcher.update(seen(*grown, **after)) == []
-    assert begun(*grown, **after).update(seen(*grown, **after)) == [], "it was there at the start"
+    assert sentences(watcher, seen(*grown, **after)) == ["no longer muted: OSError: a has grown to 120 jobs"]
+    assert sentences(watcher, seen(*grown, **after)) == []
+    assert sentences(begun(*grown, **after), seen(*grown, **after)) == [], "it was there at the start"
 
 
 def test_muted_and_resolved_ones_are_silent() -> None:
@@ -102,7 +107,7 @@ def test_muted_and_resolved_ones_are_silent() -> None:
         "b": SignatureState("b", "resolved", SignatureFacts("resolved", release="next")),
         "c": SignatureState("c", "known"),
     }
-    assert begun().update(seen(group("a"), group("b"), group("c"), **silent)) == []
+    assert sentences(begun(), seen(group("a"), group("b"), group("c"), **silent)) == []
 
 
 def test_one_message_in_a_while_with_what_came_meanwhile() -> None:
@@ -114,6 +119,21 @@ def test_one_message_in_a_while_with_what_came_meanwhile() -> None:
     assert notices.due(100.0 + MESSAGE_SECONDS - 0.1) == ""
     assert notices.due(100.0 + MESSAGE_SECONDS) == "NEW OSError: a; NEW OSError: b; NEW OSError: c; and 2 more"
     assert notices.due(900.0) == ""
+
+
+def test_what_is_no_longer_so_when_its_message_goes_out_is_left_out() -> None:
+    """A message waits for the one before it: meanwhile the signature is taken, or filtered away, which says nothing."""
+    notices = Notices(Thresholds())
+    notices.take(seen(after=0.0))
+    notices.take(seen(group("a")))
+    assert notices.due(0.0) == "NEW OSError: a"
+    notices.take(seen(group("a"), group("b"), group("c")))
+    taken = SignatureState("b", "known", SignatureFacts(by="ana", owner="ana"))
+    notices.take(seen(group("a"), group("b"), b=taken))
+    assert notices.due(MESSAGE_SECONDS) == "NEW OSError: c"
+    notices.take(seen(group("d")))
+    notices.take(seen(group("d"), d=SignatureState("d", "muted", SignatureFacts("muted", until=4e9))))
+    assert notices.due(900.0) == "", "and no bell rings"
 
 
 def test_a_setting_turns_those_of_signatures_off() -> None:

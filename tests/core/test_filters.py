@@ -134,7 +134,8 @@ def test_states_that_can_match() -> None:
         ('a "b', 2, "a quote is not closed, or something stands right behind it", None),
         ('"a"b', 0, "a quote is not closed, or something stands right behind it", None),
         ("!", 0, "a word is missing", None),
-        ("age:1h", 3, "'age' does not take '='; write age:<… age:>…", None),
+        ("age:1h", 3, "'age' does not take ':'; write age:<… age:>…", None),
+        ("age=1h", 3, "'age' does not take '='; write age:<… age:>…", None),
         ("status:~dead", 6, "'status' does not take '~'; write status:…", None),
         ("priority:>=5", 8, "'priority' does not take '>='; write priority:… priority:<… priority:>…", None),
         ("status:deed", 7, "no status 'deed'; one of: scheduled, queued, running, retrying, completed, cancelled, dead,"

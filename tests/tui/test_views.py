@@ -362,3 +362,35 @@ async def test_the_cursor_goes_to_the_newest_by_itself_where_nobody_looks(
         await seat.until(lambda: seat.table("jobs").selection.key == buried["send_email"][0])
         (newest,) = await dead(world, 1, smtp(), type="send_email", queue="mail")
         await seat.until(lambda: seat.table("jobs").selection.key == newest)
+
+
+async def test_what_is_no_job_cannot_be_compared(sit: Sit, world: World, buried: Buried) -> None:
+    """Not even after a job was open: its payload would be taken for an answer about the row."""
+    await world.running()
+    async with sit() as seat:
+        await seat.ready()
+        await seat.press("2", "tab", "enter")
+        await seat.until("Traceback")
+        await seat.press("escape", "shift+tab", "c")
+        await seat.until("choose a job, not a queue")
+        assert seat.view.stage == "home"
+        for view, reason in (("4", "nothing selected"), ("5", "nothing selected"), ("6", "open the job first (Enter)")):
+            await seat.press(view, "c")
+            await seat.until(reason)
+            assert seat.view.stage == "home"
+
+
+@pytest.mark.parametrize(
+    ("key", "sentence"),
+    [
+        ("X", "this job is completed; only unfinished jobs can be cancelled"),
+        ("B", "only jobs in the trash can be brought back: it is the last tab of 3"),
+        ("backspace", "nothing is marked"),
+    ],
+)
+async def test_a_key_that_is_off_is_answered_whole(sit: Sit, buried: Buried, key: str, sentence: str) -> None:
+    async with sit() as seat:
+        await seat.press("3")
+        await seat.until(lambda: seat.table("all-jobs").selection.row is not None)
+        await seat.press(key)
+        await seat.until(sentence)

@@ -72,12 +72,16 @@ async def test_one_death_alone_that_its_worker_saw_is_poison(jobs: JobQueue, tmp
     async with working(jobs, target=TARGET):
         job = await until_dead(jobs, job_id)
     assert (job.failure_kind, job.losses, job.crashes, job.retry_count) == ("poison", 2, 1, 0)
+    assert job.error is not None
+    assert job.error.endswith("; before that, 2 workers were lost while they ran it")
     await jobs.operations.change("retry", [job_id])
     (tmp_path / "alone").unlink()
     async with working(jobs, target=TARGET):
         await until_alone(tmp_path)  # at once, for the crash count stays
         job = await until_dead(jobs, job_id)
     assert (job.failure_kind, job.losses, job.crashes) == ("poison", 0, 2)
+    assert job.error is not None
+    assert "lost while" not in job.error
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

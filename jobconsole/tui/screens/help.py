@@ -34,10 +34,16 @@ WORDS = (
     ("trash", "deleted dead jobs, until they are restored, purged or too old"),
 )
 FILTERS = (
-    ("type:send_email", "also queue:, tag:, worker:, status:, id:, sig:"),
+    ("type:send_email", "also queue:, tag:, worker:, host:, release:, status:, id:, sig:"),
     ("err:~smtp", "the error contains it; ~ ignores case"),
+    ("text:mx-7", "error, payload or traceback of a dead job contain it"),
     ("age:<1h", "the last change is less than an hour ago; also s, m, d, w"),
+    ("died:02:00..02:30", "died in this time, in UTC; died:15m is since then"),
+    ("owner:me", "whose the signature is; owner:none is nobody's"),
+    ("state:new", "of the signature; also regressed, known, resolved, muted"),
     ("payload.user.id=7", "a value in the payload"),
+    ("retries:>2", "attempts after the first; also priority:"),
+    ("trash:yes", "deleted jobs"),
     ("!tag:bulk", "! turns a term round; all terms must hold"),
 )
 

@@ -265,7 +265,7 @@ class OperationActions(RowActions):
             return f"#{line.number} was undone by #{line.undone_by} already"
         of_a_filter = saved_name_of(line.operation) is not None
         if line.operation.ended and not of_a_filter and line.verb not in REVERSIBLE | SIGNATURE_VERBS | {"drain"}:
-            return f"nothing to undo: #{line.number} is a {line.verb} that has ended; a delete and a move can be undone"
+            return f"nothing to undo: #{line.number} is a {line.verb}, which cannot be undone once it has ended"
         return ""
 
     def do_undo(self) -> None:

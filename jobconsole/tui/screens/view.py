@@ -30,7 +30,7 @@ from queue_core.client.operations import this_author
 from queue_core.model.filters import Filter, render
 from queue_core.model.operation import VERBS
 
-NOT_IN_TRASH = "only jobs in the trash can be brought back: 3 shows all jobs, its tab trash the deleted ones"
+NOT_IN_TRASH = "only jobs in the trash can be brought back: it is the last tab of 3"
 NOTHING_FURTHER = "nothing further to open; Esc goes back"
 SHEETLESS = frozenset({"undo", "pause", "quiet", "own"})
 """Changes that need no room for a sheet."""

@@ -320,5 +320,9 @@ class JobTable(MarkTable[JobLine]):
 
 
 def _only(action: str) -> str:
-    states = "waiting and dead" if action == "move" else " and ".join(sorted(ACTS_ON[action]))
+    states = _SEVERAL.get(action) or " and ".join(sorted(ACTS_ON[action]))
     return f"only {states} jobs can be {WORDS[action].past}"
+
+
+_SEVERAL = {"move": "waiting and dead", "cancel": "unfinished"}
+"""Names of several states, where a list of them would be cut."""

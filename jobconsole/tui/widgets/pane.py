@@ -114,7 +114,7 @@ class Extent:
 
 def off_for_jobs(why: str, *but: str) -> dict[str, str]:
     """Return `Pane.NEVER` of a pane that shows no jobs: actions on jobs are off for this reason, `but` for some."""
-    return {action: why for action in (*VERBS, "edit", "export") if action not in but}
+    return {action: why for action in (*VERBS, "edit", "export", "compare") if action not in but}
 
 
 class Pane(LineWidget):

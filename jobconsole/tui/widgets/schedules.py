@@ -210,7 +210,7 @@ class TickTable(Table[TickLine]):
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this row."""
-        if action not in VERBS and action not in {"export", "open", "full"}:
+        if action not in VERBS and action not in {"export", "open", "full", "compare"}:
             return ""
         row = self.selection.row
         if row is None:

@@ -257,5 +257,7 @@ class MarkTable(Table[T]):
 
     def do_clear_marks(self) -> None:
         """Unmark everything."""
+        if not (self.selection.marks or self.selection.everything):
+            self.console.show_notice("nothing is marked", "muted")
         self.selection.clear_marks()
         self.repaint()

@@ -186,7 +186,8 @@ def _term(match: re.Match[str], text: str) -> Term:
         raise FilterError("what does not have a text cannot be searched for; leave the '!' out", text, match.start())
     if operator not in field.operators:
         allowed = " ".join(f"{match['field']}:{sign if sign != '=' else ''}…" for sign in field.operators)
-        raise FilterError(f"'{match['field']}' does not take '{operator}'; write {allowed}", text, match.start("sign"))
+        refused = match["sign"] if operator == "=" else operator
+        raise FilterError(f"'{match['field']}' does not take '{refused}'; write {allowed}", text, match.start("sign"))
     try:
         return Term(name, cast("Operator", operator), field.read(value), negated)
     except ValueError as error:
