@@ -77,16 +77,17 @@ def test_what_came_back_before_the_start_is_not_reported() -> None:
     """The filter of the start has hidden it."""
     facts = SignatureFacts("resolved", START.timestamp() - 600, "ana", release="r3")
     state = SignatureState("a", "regressed", facts, START.timestamp() - 1, regressed_on="r4")
-    assert begun().update(seen(group("a", -900), a=state)) == []
+    assert sentences(begun(), seen(group("a", -900), a=state)) == []
 
 
 def test_a_mute_that_had_ended_by_growth_before_the_start_is_not_reported() -> None:
     """The filter of the start has hidden it, too: nobody has seen the mute last."""
     muted = SignatureFacts("muted", START.timestamp() - 50, "ana", factor=10.0, at_count=12)
     state = SignatureState("a", "known", muted)
-    assert begun().update(seen(group("a", -600, 120), a=state)) == []
+    assert sentences(begun(), seen(group("a", -600, 120), a=state)) == []
     later = SignatureState("a", "known", replace(muted, at=START.timestamp() + 10))
-    assert begun().update(seen(group("a", -600, 120), a=later)) == ["no longer muted: OSError: a has grown to 120 jobs"]
+    found = sentences(begun(), seen(group("a", -600, 120), a=later))
+    assert found == ["no longer muted: OSError: a has grown to 120 jobs"]
 
 
 def test_a_mute_that_ends_by_growth_is_reported_and_one_that_ends_by_its_time_is_not() -> None:
