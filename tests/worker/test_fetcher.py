@@ -12,7 +12,7 @@ from queue_core import JobContext, JobQueue, SchemaMissing
 from queue_core.model.states import Status
 from queue_core.ports.delivery import Nomination
 from queue_core.worker import leader
-from tests.conformance.working import working
+from tests.conformance.working import until, working
 from tests.waiting import PATIENCE, eventually
 from tests.worker.breaking import BreakingStore, breaking_queue
 
@@ -101,9 +101,13 @@ async def test_candidates_that_may_not_start_yet_are_given_back() -> None:
 
     async with jobs:
         nominating_in(jobs)
-        handles = await jobs.enqueue_many("work", [{}] * 10, queue="rated")
+
+        async def announced() -> bool:
+            return bool((await jobs.inspector.overview()).workers)
+
         async with working(jobs):
-            for handle in handles:
+            await until(announced)  # what no live worker takes is not given back
+            for handle in await jobs.enqueue_many("work", [{}] * 10, queue="rated"):
                 assert await handle.result(PATIENCE) == "done"
 
 
