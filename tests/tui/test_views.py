@@ -369,7 +369,9 @@ async def test_what_is_no_job_cannot_be_compared(sit: Sit, world: World, buried:
     await world.running()
     async with sit() as seat:
         await seat.ready()
-        await seat.press("2", "tab", "enter")
+        await seat.press("2")
+        await seat.until(lambda: isinstance(seat.view, LiveView) and seat.table("running").reachable)
+        await seat.press("tab", "enter")
         await seat.until("Traceback")
         await seat.press("escape", "shift+tab", "c")
         await seat.until("choose a job, not a queue")
