@@ -230,7 +230,8 @@ class BlockingQueue:
         if shared is not None:
             try:
                 if self.jobs.home in (None, shared.loop):
-                    shared.call(self.jobs.close())
+                    with contextlib.suppress(LoopEnded):
+                        shared.call(self.jobs.close())
             finally:
                 shared.close()
 

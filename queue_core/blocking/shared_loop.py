@@ -18,7 +18,7 @@ from _signal import getsignal  # type: ignore[import-not-found]
 from _signal import signal as set_handler
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from queue_core.blocking.guard import running_loop
 from queue_core.runtime import leave
@@ -102,11 +102,13 @@ class SharedLoop:
         """Run a coroutine that ends soon, in this thread where it is in a series of such calls; else as `call`."""
         if not self._in_series() or not _may_run_here():
             return self.call(work)
-        with self._taken():
+        with _Interrupts() as interrupts, self._taken():
             if self._ending:
                 work.close()
                 raise LoopEnded
-            return self._run(self.loop.create_task(work))
+            task = self.loop.create_task(work)
+            interrupts.cancel(task)
+            return self._run(task)
 
     def _in_series(self) -> bool:
         caller, ended = self._last
@@ -137,11 +139,10 @@ class SharedLoop:
 
     def _run(self, task: asyncio.Task[T]) -> T:
         task.add_done_callback(self._stop)
-        with _cancelled_by_interrupts(task):
-            while not task.done():
-                self.loop.run_forever()  # another thread may have stopped it, in the belief that its own one had it
-                if self._ending and not task.done():
-                    raise LoopEnded
+        while not task.done():
+            self.loop.run_forever()  # another thread may have stopped it, in the belief that its own one had it
+            if self._ending and not task.done():
+                raise LoopEnded
         return task.result()
 
     def _stop(self, task: asyncio.Task[Any]) -> None:
@@ -229,24 +230,37 @@ def _may_run_here() -> bool:
     )
 
 
-@contextlib.contextmanager
-def _cancelled_by_interrupts(task: asyncio.Task[Any]) -> Iterator[None]:
-    """Cancel a task on Ctrl+C, and raise then: in the midst of the loop an exception could end any other task in it."""
-    in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    interrupted = False
+class _Interrupts:
+    """Holds Ctrl+C in the main thread, and raises it at the end; a task that it is given is cancelled by it.
 
-    def note(*_: object) -> None:
-        nonlocal interrupted
-        interrupted = True
-        task.get_loop().call_soon_threadsafe(task.cancel)
+    In the midst of the loop it could end any task there, and behind the taking of a lock it would leave that to no one.
+    """
 
-    set_handler(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        set_handler(signal.SIGINT, signal.default_int_handler)
-    if interrupted:
-        raise KeyboardInterrupt
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Any] | None = None
+        self._interrupted = False
+        self._holds = False
+
+    def __enter__(self) -> Self:
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._holds = True
+            set_handler(signal.SIGINT, self._note)
+        return self
+
+    def cancel(self, task: asyncio.Task[Any]) -> None:
+        """Cancel a task at the next interrupt, or at once when there has been one."""
+        self._task = task
+        if self._interrupted:
+            task.cancel()
+
+    def _note(self, *_: object) -> None:
+        self._interrupted = True
+        if self._task is not None:
+            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+    def __exit__(self, *_: object) -> None:
+        if self._holds:
+            set_handler(signal.SIGINT, signal.default_int_handler)
+        if self._interrupted:
+            raise KeyboardInterrupt

@@ -184,6 +184,28 @@ def test_ctrl_c_ends_the_call_alone() -> None:
     assert print_ == "False MainThread default_int_handler"
 
 
+def test_ctrl_c_while_another_thread_has_the_loop_leaves_it_to_the_next_one() -> None:
+    """Raised between the taking of the loop and its use, it would leave the loop to no thread."""
+    print_ = run_in_main("""
+        taking = shared._turn
+        class Interrupted:
+            release, __enter__, __exit__ = taking.release, taking.__enter__, taking.__exit__
+            def acquire(self, blocking=True):
+                if blocking:
+                    taking.acquire()
+                    signal.raise_signal(signal.SIGINT)
+                return blocking
+        shared._turn = Interrupted()
+        try:
+            shared.call_soon(thread())
+        except KeyboardInterrupt:
+            shared._turn = taking
+            print(shared.call_soon(thread()), signal.getsignal(signal.SIGINT).__name__)
+        shared.close()
+    """)
+    assert print_ == "MainThread default_int_handler"
+
+
 def test_a_program_with_handlers_of_signals_that_may_raise_lends_no_thread() -> None:
     print_ = run_in_main("""
         print(shared.call_soon(thread()))
