@@ -153,6 +153,84 @@ async def test_a_session_that_ends_is_an_error_and_does_not_keep_the_loop_busy(
             await statements.run(b"SELECT 1", None)
 
 
+TOGETHER = (
+    (1, "x"),
+    (-(1 << 40), None),
+    (1.5e300, "it's \\ 'quoted' %s; $1"),
+    (float("-inf"), "ü\n\t\u2028"),
+    (True, ""),
+    (None, None),
+)
+
+
+async def test_statements_that_are_sent_together_have_their_rows_each(connection: WatchedConnection) -> None:
+    """The same as alone, with rows or without, the first time and later."""
+    statements = PreparedStatements(connection)
+    await statements.run(b"CREATE TEMP TABLE kept (n serial, b text, several text[], yes bool, at float8)", None)
+    insert = b"INSERT INTO kept (b, several, yes, at) VALUES (%(b)s::text, ARRAY[%(b)s], %(yes)s::bool, %(at)s::float8)"
+    read = b"SELECT b, several, yes, at, n, NULL FROM kept ORDER BY n"
+    for a, b in TOGETHER * 2:
+        given = {"a": a, "b": b}
+        at = a if isinstance(a, float) else None
+        steps: list[tuple[bytes, dict[str, object] | None]] = [
+            (insert, {"b": b, "yes": a is True, "at": at}),
+            (ECHO, given),
+            (read, None),
+            (ECHO, given),
+        ]
+        nothing, echo, kept, again = await statements.run_together(steps)
+        assert nothing == []
+        assert echo == again == await statements.run(ECHO, given)
+        assert kept == await statements.run(read, None)
+        assert kept[-1][:4] == (b, [b], a is True, at)
+
+
+async def test_what_no_text_may_hold_is_refused_before_anything_is_sent(connection: WatchedConnection) -> None:
+    statements = PreparedStatements(connection)
+    with pytest.raises(psycopg.DataError):
+        await statements.run_together([(b"SELECT 1", None), (ECHO, {"a": 1, "b": "a\0b"})])
+    assert await statements.run(b"SELECT 1", None) == [(1,)]
+
+
+async def test_much_is_sent_together(connection: WatchedConnection) -> None:
+    statements, text = PreparedStatements(connection), "x" * (4 << 20)
+    async with asyncio.timeout(100):
+        answers = await statements.run_together([(b"SELECT %(text)s::text", {"text": text})] * 5)
+    assert answers == [[(text,)]] * 5
+
+
+async def test_after_the_first_error_of_statements_sent_together_none_runs(connection: WatchedConnection) -> None:
+    """The error is that one's, and the connection goes on."""
+    statements = PreparedStatements(connection)
+    await statements.run(b"CREATE TEMP TABLE kept (n int)", None)
+    failing: list[tuple[bytes, dict[str, int] | None]] = [
+        (b"BEGIN", None),
+        (b"INSERT INTO kept VALUES (1)", None),
+        (b"SELECT 1 / %(a)s::int", {"a": 0}),
+        (b"COMMIT", None),
+    ]
+    for _ in range(3):
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            await statements.run_together(failing)
+        assert connection.info.transaction_status == psycopg.pq.TransactionStatus.INERROR
+        await statements.run(b"ROLLBACK", None)
+    assert await statements.run(b"SELECT * FROM kept", None) == []
+
+
+async def test_who_is_cancelled_leaves_none_of_several_behind(connection: WatchedConnection) -> None:
+    statements = PreparedStatements(connection)
+    task = asyncio.create_task(
+        statements.run_together([(b"SELECT 1", None), (b"SELECT pg_sleep(300)", None), (b"SELECT 3", None)])
+    )
+    while connection.info.transaction_status != psycopg.pq.TransactionStatus.ACTIVE:  # noqa: ASYNC110 - no signal says so
+        await asyncio.sleep(0)
+    task.cancel()
+    async with asyncio.timeout(100):
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert await statements.run(b"SELECT 2", None) == [(2,)]
+
+
 async def test_an_answer_is_found_although_the_event_loop_calls_nobody(connection: WatchedConnection) -> None:
     """uvloop ends a watch at an error of the socket: a server that was killed with a statement unread."""
     statements = PreparedStatements(connection)

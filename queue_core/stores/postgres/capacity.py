@@ -11,7 +11,7 @@ from queue_core.errors import QueueFull
 from queue_core.model.job import NewJob
 from queue_core.model.rules import QueueRules, Room, Rules, allowance, band, rules_of
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
-from queue_core.stores.postgres.session.runner import Plan
+from queue_core.stores.postgres.session.plans import Ahead, Last, Plan
 
 INLINE = 65_536
 """Bytes of payloads that come with a claim under the lock. A server that sends to a client which does not read ignores
@@ -53,19 +53,23 @@ class Running:
         return running + len(known), *rest
 
 
-def claim_limited(query: str, params: Mapping[str, Any], rules: QueueRules, running: Running) -> Plan[Rows]:
-    """Claim with this query what the rules allow; see `allowance`."""
+def claim_limited(
+    query: str, params: Mapping[str, Any], rules: QueueRules, running: Running, last: bool = True
+) -> Plan[Rows]:
+    """Claim with this query what the rules allow; see `allowance`. `last`: the plan ends with it."""
     queue = {"queue_id": params["queue_id"]}
-    yield "capacity/rate_lock", queue | {"burst": rules.burst()}
+    yield Ahead("capacity/rate_lock", queue | {"burst": rules.burst()})
     count, tokens, passed, now = yield from running.count(queue, rules)
     allowed = allowance(rules, Room(params["limit"], params["starting"]), count, tokens, passed)
     most = allowed.most
     if most <= 0:
         return []
-    rows = yield query, {**params, "limit": most, "starting": allowed.starting, "inline": INLINE // most}
-    had = sum(1 for row in rows if row[0] is not None)  # see claim/by_rank
-    if rules.rate is not None and had:
-        yield "capacity/rate_spend", queue | {"tokens": allowed.left(had), "at": now}
+    claim = query, {**params, "limit": most, "starting": allowed.starting, "inline": INLINE // most}
+    if rules.rate is None:
+        return (yield Last(*claim) if last else claim)
+    rows = yield claim
+    if had := sum(1 for row in rows if row[0] is not None):  # see claim/by_rank
+        yield Ahead("capacity/rate_spend", queue | {"tokens": allowed.left(had), "at": now})
     return rows
 
 
@@ -100,7 +104,7 @@ def take_capacity(jobs: Sequence[NewJob], queue_ids: Mapping[str, int], rules: R
     if not requests:
         return
     # Both take the rows in one order: no two producers wait for each other.
-    yield "capacity/lock", _arrays(requests)
+    yield Ahead("capacity/lock", _arrays(requests))
     rows = yield "capacity/spend", _arrays(requests)
     enough = {(queue_id, name) for queue_id, name, is_enough in rows if is_enough}
     left = [one for one in requests if (one.queue_id, one.band) not in enough]

@@ -23,7 +23,7 @@ from queue_core.stores.postgres.ordering import (
     take_unique,
     unblock_next,
 )
-from queue_core.stores.postgres.session.runner import Plan
+from queue_core.stores.postgres.session.plans import Plan
 
 
 class NoSuchQueue(Exception):

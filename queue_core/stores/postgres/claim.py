@@ -28,7 +28,8 @@ from queue_core.stores.postgres.scans import (
     rank_parameters,
     read,
 )
-from queue_core.stores.postgres.session.runner import Plan, SerialRunner
+from queue_core.stores.postgres.session.plans import Ahead, Last, Plan
+from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.sql.records import known_ids
 
 USUAL, USUAL_EACH = 0.005, 0.00003
@@ -150,8 +151,11 @@ class ClaimBehind(NamedTuple):
     # of the best ranks
     scan: RankScan | None
 
-    def plan(self, unblocked: Iterable[Ready]) -> Plan[tuple[Rows, Running | None]]:
-        """Claim, and return the rows and what runs. It is kept after the commit: the ends before it are undone, too."""
+    def plan(self, unblocked: Iterable[Ready], last: bool = True) -> Plan[tuple[Rows, Running | None]]:
+        """Claim, and return the rows and what runs. It is kept after the commit: the ends before it are undone, too.
+
+        `last`: the plan ends with it.
+        """
         query, params = "claim/by_rank", self.params
         if self.request.ids is not None:
             ids = [one.id for one in unblocked if one.queue == self.request.queue]
@@ -159,9 +163,9 @@ class ClaimBehind(NamedTuple):
                 return [], None
             query, params = "claim/by_ids", {**params, "ids": plain_array(ids)}
         if self.running is None:
-            return (yield query, params), None
+            return (yield Last(query, params) if last else Ahead(query, params)), None
         running = copy(self.running)
-        return (yield from claim_limited(query, params, self.rules, running)), running
+        return (yield from claim_limited(query, params, self.rules, running, last)), running
 
 
 def _parameters(queue_id: int, request: ClaimRequest) -> dict[str, Any]:

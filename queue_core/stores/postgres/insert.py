@@ -29,7 +29,8 @@ from queue_core.stores.postgres.ordering import (
 )
 from queue_core.stores.postgres.scans import named, spell
 from queue_core.stores.postgres.session.failures import IdsKnown, LockHeld, QueuesLost, translate
-from queue_core.stores.postgres.session.runner import ANSWER, ROW, Plan, SerialRunner, run_plan
+from queue_core.stores.postgres.session.plans import ANSWER, ROW, Last, Plan, run_plan
+from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.session.transaction import driver_connection, run_on
 from queue_core.stores.sql.records import known_ids, result_of
 
@@ -68,9 +69,9 @@ def insert_parts(
     """
     written: list[Inserted] = []
     unnamed = {} if compare else {"names": text_array([]), "numbers": plain_array([])}
-    for part in parts:
-        rows = yield "insert/jobs", insert_parameters(part, queue_ids) | unnamed
-        written += inserted(part, rows)
+    for place, part in enumerate(parts, start=1):
+        step = "insert/jobs", insert_parameters(part, queue_ids) | unnamed
+        written += inserted(part, (yield Last(*step) if place == len(parts) else step))
     return written
 
 
@@ -185,7 +186,8 @@ def _write(jobs: Sequence[NewJob], queue_ids: IdsByQueue, rules: Rules) -> Plan[
     arrivals = yield from count_arrivals((job.queue for job in jobs), rules)
     arrived = iter(list(each_arrival((job.queue for job in jobs), arrivals)))
     rows: list[tuple[Any, ...]] = []
-    for part in _answered_parts(jobs):
+    parts = _answered_parts(jobs)
+    for place, part in enumerate(parts, start=1):
         params = insert_parameters(part, queue_ids) | {
             "ordering_key": text_array([job.ordering_key for job in part]),
             "unique_key": text_array([job.unique_key for job in part]),
@@ -193,7 +195,8 @@ def _write(jobs: Sequence[NewJob], queue_ids: IdsByQueue, rules: Rules) -> Plan[
             "aging_us": plain_array([rules_of(rules, job.queue).aging_us for job in part]),
             "arrival_us": plain_array(islice(arrived, len(part))),
         }
-        rows += yield "insert/with_rules", params
+        step = "insert/with_rules", params
+        rows += yield Last(*step) if place == len(parts) and not locks.rows else step
     unblocked = yield from unblock_next(locks, rules, whole=False)
     ranks = {one.ready.id: one.ready.rank for one in unblocked}
     return inserted(jobs, [(job_id, ranks.get(job_id, rank), due) for job_id, rank, due in rows])

@@ -37,8 +37,8 @@ from queue_core.stores.postgres.dialect import DIALECT, Rows, load, plain_array,
 from queue_core.stores.postgres.insert import create_queues
 from queue_core.stores.postgres.schedules import rehearse_schedule
 from queue_core.stores.postgres.session.bounds import bounds
+from queue_core.stores.postgres.session.plans import Plan, run_plan
 from queue_core.stores.postgres.session.pool import ConnectionPool
-from queue_core.stores.postgres.session.runner import Plan, run_plan
 from queue_core.stores.postgres.statistics.signatures import set_facts, set_filter
 from queue_core.stores.postgres.upkeep import abandon_operations
 from queue_core.stores.sql.records import id_or_none, known_ids

@@ -16,7 +16,8 @@ from queue_core.model.rules import Rules, rules_of
 from queue_core.runtime import parts_of
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
 from queue_core.stores.postgres.session.failures import LockHeld
-from queue_core.stores.postgres.session.runner import ANSWER, ROW, Plan, SerialRunner
+from queue_core.stores.postgres.session.plans import ANSWER, ROW, Plan
+from queue_core.stores.postgres.session.runner import SerialRunner
 
 Arrivals = Mapping[str, int]
 """The first of some arrivals in each queue, in microseconds since the epoch."""

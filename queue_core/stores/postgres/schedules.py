@@ -11,8 +11,8 @@ from queue_core.model.schedule import Announcement, PassedTick, Planned, Plannin
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import plain_array, text_array
 from queue_core.stores.postgres.session.bounds import Connection
+from queue_core.stores.postgres.session.plans import Plan
 from queue_core.stores.postgres.session.pool import ConnectionPool
-from queue_core.stores.postgres.session.runner import Plan
 from queue_core.stores.postgres.store import PostgresStore
 
 

@@ -35,7 +35,8 @@ from queue_core.stores.postgres.ordering import (
 )
 from queue_core.stores.postgres.scans import NOWHERE, WHOLE, Walk
 from queue_core.stores.postgres.session.failures import LockHeld
-from queue_core.stores.postgres.session.runner import Plan, SerialRunner
+from queue_core.stores.postgres.session.plans import Ahead, Plan
+from queue_core.stores.postgres.session.runner import SerialRunner
 
 BOUNDS_US = plain_array(round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS)
 """The histogram's bounds in microseconds. `width_bucket` counts from 0 for values below the first, so a bucket's
@@ -48,6 +49,10 @@ STATEMENT = {
     "released": "settle/requeue",
     "dead": "settle/bury",
 }
+
+FEW = 100
+"""Ends up to which their statement travels with the next one: with more it takes longer than the way, and how long the
+next jobs of keys take (`SlowKeys`) is measured without it."""
 
 Key = tuple[str, int]
 
@@ -206,42 +211,58 @@ def settle_soon(
     `LockHeld` when another transaction has a key locked for long; then `settle_late` is to be used.
     """
     locks = yield from lock_keys_soon(_ordering_keys(outcomes))
-    done = yield from _settle(outcomes, rules, locks)
+    more = bool(locks.rows) or any(one.request.ids is None for one in behind)
+    ended = yield from _settle(outcomes, rules, locks, more)
     unblocked = yield from unblock_next(locks, rules, whole=False)
     claimed: list[Claimed] = []
-    for one in behind:
-        rows, running = yield from one.plan([each.ready for each in unblocked])
+    for place, one in enumerate(behind, start=1):
+        rows, running = yield from one.plan([each.ready for each in unblocked], last=place == len(behind))
         claimed.append(Claimed(one, rows, running))
-    return _with_unblocked(outcomes, done, unblocked), claimed
+    return _with_unblocked(outcomes, ended.settled(), unblocked), claimed
 
 
 def settle_late(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Settled]]:
     """Do the same, leaving the keys that other transactions have locked to the leader."""
     free, locked = yield from lock_free_keys(_ordering_keys(outcomes))
-    done = yield from _settle(outcomes, rules, LockedKeys(free.rows + locked.rows))
+    ended = yield from _settle(outcomes, rules, LockedKeys(free.rows + locked.rows))
     yield from note_pending(locked)
-    return _with_unblocked(outcomes, done, (yield from unblock_next(free, rules, whole=False)))
+    unblocked = yield from unblock_next(free, rules, whole=False)
+    return _with_unblocked(outcomes, ended.settled(), unblocked)
 
 
 def _ordering_keys(outcomes: Sequence[Outcome]) -> set[OrderingKey]:
     return {_ordering_key(outcome) for outcome in outcomes if outcome.ordering_key is not None}
 
 
-def _settle(outcomes: Sequence[Outcome], rules: Rules, locks: LockedKeys) -> Plan[dict[Key, Settled]]:
+class _Ended(NamedTuple):
+    """The rows of statements that end attempts; and what was cancelled instead."""
+
+    rows: Sequence[Rows]
+    instead: Mapping[Key, Settled]
+
+    def settled(self) -> dict[Key, Settled]:
+        done: dict[Key, Settled] = {}
+        for rows in self.rows:
+            done |= accepted(rows)
+        return {**done, **self.instead}
+
+
+def _settle(outcomes: Sequence[Outcome], rules: Rules, locks: LockedKeys, more: bool = False) -> Plan[_Ended]:
+    """End attempts. Where `more` of the plan certainly follows, the rows may be there only behind that."""
     arrivals = yield from count_arrivals((outcome.queue for outcome in outcomes if outcome.to_back), rules)
-    done: dict[Key, Settled] = {}
+    again = [outcome for outcome in outcomes if outcome.kind in ("retrying", "released")]
+    ended: list[Rows] = []
     for statement, group in by_statement(outcomes).items():
-        rows = yield statement, group_parameters(statement, group, rules, locks, arrivals)
-        done |= accepted(rows)
-    instead = [
-        outcome
-        for outcome in outcomes
-        if outcome.kind in ("retrying", "released") and (outcome.id, outcome.token) not in done
-    ]
-    if instead:
-        rows = yield "settle/cancel_instead", group_parameters("settle/cancel_instead", instead, rules, locks)
-        done |= {(job_id, token): Settled(job_id, True, cancelled=True) for job_id, token in rows}
-    return done
+        step = statement, group_parameters(statement, group, rules, locks, arrivals)
+        ended.append((yield Ahead(*step) if more and not again and len(outcomes) <= FEW else step))
+    if not again:
+        return _Ended(ended, {})
+    done = _Ended(ended, {}).settled()
+    ends = [outcome for outcome in again if (outcome.id, outcome.token) not in done]
+    rows = (
+        (yield "settle/cancel_instead", group_parameters("settle/cancel_instead", ends, rules, locks)) if ends else []
+    )
+    return _Ended(ended, {(job_id, token): Settled(job_id, True, cancelled=True) for job_id, token in rows})
 
 
 def _ordering_key(outcome: Outcome) -> OrderingKey:
@@ -309,8 +330,9 @@ def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
         (outcome,) = named
     yield from read_committed("the end of a job with an ordering key")
     locks = yield from lock_keys(_ordering_keys([outcome]))
-    done = yield from _settle([outcome], rules, locks)
-    answers = _with_unblocked([outcome], done, (yield from unblock_next(locks, rules, whole=False)))
+    ended = yield from _settle([outcome], rules, locks)
+    unblocked = yield from unblock_next(locks, rules, whole=False)
+    answers = _with_unblocked([outcome], ended.settled(), unblocked)
     return answers.get((outcome.id, outcome.token), Settled(outcome.id, False))
 
 

@@ -26,7 +26,8 @@ from queue_core.stores.postgres.scans import Walk
 from queue_core.stores.postgres.session.bounds import Connection
 from queue_core.stores.postgres.session.connection import BY_INDEX, connect, connection_options
 from queue_core.stores.postgres.session.failures import LockHeld
-from queue_core.stores.postgres.session.runner import Plan, SerialRunner
+from queue_core.stores.postgres.session.plans import Plan
+from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.statistics.totals import Titles
 
 logger = logging.getLogger("queue_core.worker")

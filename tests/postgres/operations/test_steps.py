@@ -19,7 +19,7 @@ from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.operations import PostgresOperations, step
 from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.session.connection import connection_options
-from queue_core.stores.postgres.session.runner import Plan
+from queue_core.stores.postgres.session.plans import Plan
 from queue_core.stores.postgres.store import PostgresStore
 from tests.postgres.operations.filling import COMPLETED, DEAD, READY, Database, direct
 from tests.postgres.rules.scenes import Player

@@ -16,7 +16,7 @@ from queue_core.stores.postgres.claim import ClaimBehind
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.insert import insert_with_rules
 from queue_core.stores.postgres.ordering import promote_with_keys
-from queue_core.stores.postgres.session.runner import Plan
+from queue_core.stores.postgres.session.plans import Plan
 from queue_core.stores.postgres.settle import reclaim_with_keys, settle_late, settle_soon
 from tests.conformance.making import QUEUE, TYPE, failure
 from tests.postgres.traps.hands import Hand, claim_parameters, new_job

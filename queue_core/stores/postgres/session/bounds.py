@@ -77,6 +77,14 @@ class Try:
             return True
         return self._started and not self._committing and (self._slept or not self.late)
 
+    def started(self) -> None:
+        """Note that a transaction has begun, or is about to: unless it is committed, nothing of it stays."""
+        self._started = True
+
+    def committing(self) -> None:
+        """Note that it is committed from here on, with or without an answer."""
+        self._committing = True
+
     def next_ends(self) -> float:
         """Return when the next try has to end: a process that was frozen has all of its time again."""
         now = asyncio.get_running_loop().time()
@@ -91,23 +99,38 @@ class Try:
         Each statement may take so many seconds; `silent`: how many milliseconds the server waits for the next one.
         """
         try:
-            await connection.execute(load(begin) + b";\n" + bounds(seconds, silent), prepare=False)
-            self._started = True
+            await connection.execute(bounded_begin(seconds, silent, begin), prepare=False)
+            self.started()
             yield
         except BaseException:
-            if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
-                with suppress(psycopg.Error):
-                    await connection.execute(load("bounds/rollback"), prepare=False)
+            await rollback(connection)
             raise
         if closed_by_server(connection):  # it has waited for too long; a commit sent now would leave that in doubt
             raise psycopg.OperationalError("the server has ended the session")
-        self._committing = True
-        await connection.execute(load("bounds/commit"), prepare=False)
+        self.committing()
+        await connection.execute(commit(), prepare=False)
 
 
 def silent_ms(weight: int) -> int:
     """Return how many milliseconds the server waits for a statement of a client that sends about so many bytes."""
     return SILENT_MS + weight // BYTES_PER_MS
+
+
+def bounded_begin(seconds: float, silent: int = SILENT_MS, begin: str = "bounds/begin") -> bytes:
+    """Return what begins a transaction with its bounds, in one message."""
+    return load(begin) + b";\n" + bounds(seconds, silent)
+
+
+def commit() -> bytes:
+    """Return what ends a transaction."""
+    return load("bounds/commit")
+
+
+async def rollback(connection: Connection) -> None:
+    """Undo the transaction of a connection, if it is in one."""
+    if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+        with suppress(psycopg.Error):
+            await connection.execute(load("bounds/rollback"), prepare=False)
 
 
 def bounds(seconds: float, silent: int = SILENT_MS) -> bytes:

@@ -33,7 +33,7 @@ from queue_core.stores.postgres.session.bounds import (
 )
 from queue_core.stores.postgres.session.connection import close_all, connect, connection_options, found_pooler, prepares
 from queue_core.stores.postgres.session.failures import BROKEN, FORGOTTEN, HELD, RETRIED, refused, translate
-from queue_core.stores.postgres.session.runner import Plan, run_plan
+from queue_core.stores.postgres.session.plans import Plan, run_plan
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar
@@ -26,33 +26,10 @@ from queue_core.stores.postgres.session.bounds import (
 )
 from queue_core.stores.postgres.session.connection import found_pooler, prepares
 from queue_core.stores.postgres.session.failures import FORGOTTEN, LockHeld, is_broken, translate
+from queue_core.stores.postgres.session.plans import Ahead, Messages, Plan, run_plan
 from queue_core.stores.postgres.session.sessions import Session, Sessions
 
 T = TypeVar("T")
-
-
-# A plan is a generator: it yields a query's name with its parameters and is sent the rows. Its caller provides the
-# transaction: a serial runner, the operations path's pool, or a caller's own connection. Plans rest on READ
-# COMMITTED: a statement sees what was committed while the one before it waited for a lock.
-
-ANSWER = 96 << 10
-"""Bytes of an answer under a lock, about. So much finds room on the way even where its reader is frozen. A server with
-more to send ignores limits and keeps locks; a Unix socket takes some 200 KB, and has no time limit of its own."""
-ROW = 80
-"""Bytes of a row of such an answer, about, without its values."""
-
-Plan = Generator[tuple[str, Mapping[str, Any]], Rows, T]
-
-
-async def run_plan(plan: Plan[T], run: Callable[[str, Mapping[str, Any]], Awaitable[Rows]]) -> T:
-    """Run a plan's queries one after the other and return what it makes of their rows."""
-    try:
-        query, params = next(plan)
-        while True:
-            query, params = plan.send(await run(query, params))
-    except StopIteration as end:
-        result: T = end.value
-        return result
 
 
 Steps = list[tuple[str, Mapping[str, Any] | None]]
@@ -106,11 +83,13 @@ class SerialRunner:
     async def transaction(self, steps: Steps) -> list[Rows]:
         """Run several query files in one transaction and return the rows of each."""
 
-        async def work(session: Session, one: Try) -> list[Rows]:
-            async with one.transaction(session.connection, self._settings.timeout):
-                return [await self._step(session, *step) for step in steps]
+        def plan() -> Plan[list[Rows]]:
+            answers: list[Rows] = []
+            for query, params in steps:
+                answers.append((yield Ahead(query, params or {})))
+            return answers
 
-        return await self._again(work)
+        return await self.run_plan(plan)
 
     async def run_plan(self, begin: Callable[[], Plan[T]], times: int = 1, patient: bool = True, weight: int = 0) -> T:
         """Run a plan in one transaction, within so many time limits; again if other transactions conflict with it.
@@ -122,8 +101,12 @@ class SerialRunner:
             LockHeld: nothing was written; at once when it is not `patient` and has a patience of its own.
         """
 
+        seconds, silent = self._settings.timeout * times, silent_ms(weight)
+
         async def work(session: Session, one: Try) -> T:
-            async with one.transaction(session.connection, self._settings.timeout * times, silent_ms(weight)):
+            if prepares(self._settings):
+                return await Messages(session, one, self.schema, seconds, silent).run(begin())
+            async with one.transaction(session.connection, seconds, silent):
                 return await run_plan(begin(), partial(self._step, session))
 
         return await self._again(work, times, patient)

@@ -19,7 +19,7 @@ from queue_core.stores.postgres.dialect import Rows, load
 from queue_core.stores.postgres.session.bounds import SILENT_MS, Connection, Try, closed_by_server, cut
 from queue_core.stores.postgres.session.connection import connect, connection_options
 from queue_core.stores.postgres.session.failures import BROKEN, RETRIED, translate
-from queue_core.stores.postgres.session.runner import Plan, run_plan
+from queue_core.stores.postgres.session.plans import Plan, run_plan
 from queue_core.stores.sql import callers
 
 

@@ -7,8 +7,9 @@ from typing import Any
 from queue_core.model.report import Release
 from queue_core.model.triage.release import MOST_RELEASES, place_among
 from queue_core.stores.postgres.dialect import moment
+from queue_core.stores.postgres.session.plans import Plan
 from queue_core.stores.postgres.session.pool import ConnectionPool
-from queue_core.stores.postgres.session.runner import Plan, SerialRunner
+from queue_core.stores.postgres.session.runner import SerialRunner
 
 
 async def register_release(runner: SerialRunner, name: str) -> int:

@@ -16,8 +16,8 @@ from queue_core.model.triage.signatures import (
     newest_runs,
 )
 from queue_core.stores.postgres.dialect import text_array
+from queue_core.stores.postgres.session.plans import Plan
 from queue_core.stores.postgres.session.pool import ConnectionPool
-from queue_core.stores.postgres.session.runner import Plan
 
 
 async def read_facts(pool: ConnectionPool, signatures: Sequence[str] | None) -> StoredFacts:
