@@ -225,6 +225,25 @@ async def test_by_the_time_of_death(world: World) -> None:
     assert [job.id for job in (await world.inspector.jobs(where, 1, page.cursor)).jobs] == [ids[1]]
     (group,) = await world.inspector.signatures(where, 3600.0, 4, 10)
     assert group.count == 2
+    searched = await world.inspector.search(parse(f'died:"{moments[1]}..{moments[3]}" text:OSError'), 10)
+    assert (set(searched.ids), searched.looked_at) == (set(ids[1:3]), searched.total)
+
+
+async def test_by_the_time_of_death_also_in_the_trash(world: World) -> None:
+    """Whenever it was deleted: a list of the trash is in the order of that."""
+    early = [await world.job_in("dead") for _ in range(2)]
+    await world.advance(60)
+    marker = await world.job_in("dead")
+    late = [await world.job_in("dead") for _ in range(2)]
+    await world.advance(60)
+    between = (await world.job(marker)).updated_at.isoformat()
+    await world.change("delete", [*late, *early])
+    assert await found(world, f'died:"..{between}" trash:yes') == set(early)
+    assert await found(world, f'died:"{between}.." trash:yes') == set(late)
+    assert await found(world, f'!died:"{between}.." trash:yes') == set(early)
+    for where, ids in ((f'died:"..{between}"', early), (f'died:"{between}.."', late)):
+        page = await world.inspector.search(parse(f"{where} text:OSError trash:yes"), 10)
+        assert set(page.ids) == set(ids)
 
 
 async def test_by_the_host_of_the_worker(world: World) -> None:

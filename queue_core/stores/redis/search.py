@@ -326,6 +326,7 @@ async def listed(
     else:
         cursors = await streams(link, where, queues)
     async for part in walk(link, cursors, order, after):
-        yield part
-        if part and (part[-1].at < first if order == "newest" else last is not None and part[-1].at >= last):
+        inside = [one for one in part if one.at >= first and (last is None or one.at < last)]
+        yield inside
+        if len(inside) < len(part):
             return
