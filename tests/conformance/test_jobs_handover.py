@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -10,11 +11,13 @@ import pytest
 
 from queue_core import JobContext, JobHandle, JobQueue
 from queue_core.errors import StoreUnavailable
+from queue_core.model import outcome as outcomes
 from queue_core.model.job import Claim, Outcome, Settled
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.worker import fetcher
+from queue_core.worker.attempt import RunningAttempt
 from tests.conformance.working import PATIENCE, until, working
 
 LEASE = "300s"
@@ -225,6 +228,35 @@ async def test_other_queues_have_their_turn(jobs: JobQueue, monkeypatch: pytest.
         await last.result(PATIENCE)
         assert len(order) < 60, "it waits for a part of the chain at most"
         await finished(jobs, handles)
+
+
+async def test_the_turn_of_a_slot_is_counted_from_the_first_job_that_it_ran(jobs: JobQueue) -> None:
+    """Counted from each job by itself, a chain of short ones would never end it."""
+    since: dict[int, float] = {}
+
+    @jobs.task
+    async def task(ctx: JobContext, number: int) -> None:
+        since[number] = worker._held[ctx.job_id].since
+
+    handles = await fill(jobs, 20, ordering_key=KEY)
+    async with working(jobs, lease=LEASE) as worker:
+        await finished(jobs, handles)
+    assert len(since) == 20
+    assert len(set(since.values())) <= 6, "but for the first ones, of which the store may have to learn who is next"
+
+
+async def test_of_several_ends_the_longest_turn_counts(jobs: JobQueue, ran: list[int]) -> None:
+    claims = []
+    for key in ("one", "other"):
+        await jobs.enqueue("task", {"number": 0}, ordering_key=key)
+        claims += await jobs.store.claim(ClaimRequest("default", "w", None, 1, 300.0))
+    now = time.monotonic()
+    held = {claim.id: RunningAttempt(claim, now - place) for place, claim in enumerate(claims)}
+    async with working(jobs, lease=LEASE) as worker:
+        (request,) = worker._fetcher.ask([outcomes.cancelled(claim, 0) for claim in claims], held)
+        _, since = worker._fetcher._handing[request.number]
+        worker._fetcher.give_up([request])
+    assert (since, ran) == (now - 1, [])
 
 
 async def test_better_ranks_of_the_queue_have_theirs(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -107,10 +108,13 @@ async def test_what_goes_back_may_exceed_it_and_counts(ruled: Ruled) -> None:
     assert len(await world.claim_ids(ids=None)) == 5
 
 
+@pytest.mark.parametrize("rules", [{"limit": 5}, {"band_limits": {"normal": 5}}], ids=["queue", "band"])
 @pytest.mark.parametrize("how", ["released", "retrying", "lost"])
-async def test_what_goes_back_takes_the_room_that_is_known_to_be_free(ruled: Ruled, how: str) -> None:
+async def test_what_goes_back_takes_the_room_that_is_known_to_be_free(
+    ruled: Ruled, how: str, rules: dict[str, Any]
+) -> None:
     """What waits was counted while they ran, less than a minute ago."""
-    world = await ruled(limit=5)
+    world = await ruled(**rules)
     claims = [await world.running(lease=20.0) for _ in range(4)]
     await world.insert_many(5)
     assert len(await world.claim_ids(2, lease=20.0)) == 2

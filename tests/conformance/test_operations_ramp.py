@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any
 
 import pytest
 
 from queue_core import JobQueue
+from queue_core.client.operating import verdict
 from queue_core.errors import InvalidArgument, InvalidJob
 from queue_core.model.operation import Operation, Outcomes, Rollout
 from queue_core.model.retry import Retry
@@ -102,6 +104,41 @@ async def test_outcomes_are_noted_until_they_are_final(world: World) -> None:
     await operations.note_outcomes(number, some, False)
     await operations.note_outcomes(4711, some, False)
     assert (await operations.list_operations(10))[-1].outcomes == all_
+
+
+async def test_outcomes_are_counted_until_the_last_job_has_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the operation itself has ended, and by a leader that knows nothing of the counts before."""
+    for name, value in (("MOST_SECONDS", 0.0), ("GIVEN_UP", inf)):  # whatever the clock of the store shows
+        monkeypatch.setattr(verdict, name, value)
+    operations, ids = world.operations, await dead(world, 3)
+    number = (await started(world, ids)).number
+    assert (await operations.step(number, 10)).operation.state == "done"
+    claims = [await world.claim_job(job_id) for job_id in ids]
+    counts = verdict.OutcomeCounts(operations)
+    seen = []
+    for claim in claims:
+        await world.settle(claim, "completed")
+        await counts.run_once()
+        counts = verdict.OutcomeCounts(operations) if claim is claims[1] else counts
+        seen.append((await operations.get(number)).outcomes)
+    assert seen == [Outcomes(3, 1, 0, 2), Outcomes(3, 2, 0, 1), Outcomes(3, 3, 0, 0)]
+    assert await operations.list_uncounted(10) == []
+
+
+async def test_a_new_leader_notes_no_fewer_than_the_one_before(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads one part of the members after the other."""
+    for name, value in (("MOST_SECONDS", 0.0), ("GIVEN_UP", inf), ("LATELY", 1), ("PARTS", 1)):
+        monkeypatch.setattr(verdict, name, value)
+    operations = world.operations
+    number = (await started(world, await dead(world, 3))).number
+    await operations.step(number, 10)
+    counts, later = verdict.OutcomeCounts(operations), verdict.OutcomeCounts(operations)
+    for _ in range(3):
+        await counts.run_once()
+    assert (await operations.get(number)).outcomes == Outcomes(3, 0, 0, 3)
+    for _ in range(3):
+        await later.run_once()
+        assert (await operations.get(number)).outcomes == Outcomes(3, 0, 0, 3)
 
 
 async def counted(jobs: JobQueue, number: int) -> Operation:

@@ -46,9 +46,12 @@ async def test_after_a_delay(world: World) -> None:
 @pytest.mark.parametrize(("ahead", "status"), [(3600.0, "scheduled"), (-3600.0, "queued")])
 async def test_at_a_time(world: World, ahead: float, status: str) -> None:
     claim = await world.running()
-    run_at = await world.now() + ahead
+    now = await world.now()
+    run_at = now + ahead
     settled = await world.settle(claim, "released", to_back=True, run_at=run_at)
-    assert (await world.job(claim.id)).status == status
+    job = await world.job(claim.id)
+    assert job.status == status
+    assert job.run_at.timestamp() >= now - 0.001, "what waits counts from now on"
     assert (settled.due is None) == (status == "queued")
     if settled.due is not None:
         assert settled.due == pytest.approx(run_at, abs=0.001)

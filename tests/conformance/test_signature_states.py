@@ -13,6 +13,7 @@ from queue_core.client.operations import Operations
 from queue_core.errors import InvalidArgument, QueueCoreError, ReadOnly, SignatureNotFound
 from queue_core.model.filters import parse
 from queue_core.model.operation import Author
+from queue_core.model.report import HISTOGRAM_BOUNDS
 from queue_core.model.triage.signatures import UNTOUCHED, SignatureState
 from tests.conformance.making import failure, outcome
 from tests.conformance.world import World
@@ -262,10 +263,14 @@ async def test_deaths_of_retried_jobs_count(world: World) -> None:
 async def test_the_first_and_the_last_death_on_a_release_stay_what_they_were(world: World) -> None:
     """Also where upkeep sums them up one after the other, and those together that died in one batch."""
     number = await world.store.register_release("r124")
-    early = await world.claim_job(await world.insert(), release=number)
-    await world.advance(10)
-    late = await world.claim_job(await world.insert(), release=number)
-    await world.advance(10)
+    ids = await world.insert_many(3)
+    # All have waited longer than the last bound of the histogram: those of one bucket are summed up together.
+    await world.advance(2 * HISTOGRAM_BOUNDS[-1])
+    claims = []
+    for job_id in ids:
+        claims.append(await world.claim_job(job_id, release=number))
+        await world.advance(10)
+    slow, early, late = claims
     await world.store.settle([outcome(late, "dead"), outcome(early, "dead")])
     await world.upkeep()
     (before,) = await world.inspector.signature_deaths([SIGNATURE])
@@ -278,6 +283,10 @@ async def test_the_first_and_the_last_death_on_a_release_stay_what_they_were(wor
     assert before.first_at <= after.first_at < after.last_at
     assert after.first_at == pytest.approx(before.first_at, abs=0.001)
     assert after.last_started > before.last_started
+    await world.settle(slow, "dead")
+    await world.upkeep()
+    (end,) = await world.inspector.signature_deaths([SIGNATURE])
+    assert (end.died, end.last_started) == (4, pytest.approx(after.last_started, abs=0.001))
 
 
 async def test_a_lost_job_counts_on_the_release_of_its_worker(world: World) -> None:

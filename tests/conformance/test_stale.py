@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from queue_core.model.operation import UNCHANGED, ChangeOptions, MemberVerb
 from tests.conformance.making import LEASE, held, outcome
 from tests.conformance.test_settle import KINDS
 from tests.conformance.world import World
@@ -179,6 +180,18 @@ async def test_an_attempt_that_never_began_did_not_end_as_a_later_one_did(world:
     assert await world.job(job_id) == before
 
 
+@pytest.mark.parametrize("kind", ["retrying", "released"])
+async def test_an_attempt_that_was_lost_did_not_end_as_the_one_before_it_did(world: World, kind: str) -> None:
+    given = {"delay": 0.0} if kind == "retrying" else {}
+    first = await world.ended(kind, given)
+    await world.store.promote(10)
+    claim = await world.claim_job(first.id, worker="asleep")
+    await reclaimed(world, claim.id)
+    before = await world.job(claim.id)
+    assert not (await world.settle(claim, kind, **given)).accepted
+    assert await world.job(claim.id) == before
+
+
 async def test_the_cancel_of_an_attempt_that_never_began_is_its_loss_s(world: World) -> None:
     """Its worker was told of the request, and stores that it has ended the job: others had taken it back before."""
     claim = await world.claim_job(await world.insert(), start_count=0)
@@ -188,6 +201,20 @@ async def test_the_cancel_of_an_attempt_that_never_began_is_its_loss_s(world: Wo
     before = await world.job(claim.id)
     assert not (await world.settle(claim, "cancelled")).accepted
     assert await world.job(claim.id) == before
+
+
+@pytest.mark.parametrize("verb", ["retry", "delete", "move"])
+async def test_an_end_is_accepted_again_after_an_operator_s_change(world: World, verb: MemberVerb) -> None:
+    """Its answer was lost, and the change has given the job another token."""
+    claim = await world.ended("dead")
+    options = ChangeOptions(priority=9) if verb == "move" else UNCHANGED
+    assert (await world.change(verb, [claim.id], options)).ids == (claim.id,)
+    before, totals = await world.job(claim.id), await world.inspector.conservation()
+    assert before.token != claim.token
+    assert (await world.settle(claim, "dead")).accepted
+    assert not (await world.settle(claim, "completed")).accepted
+    assert await world.job(claim.id) == before
+    assert await world.inspector.conservation() == totals
 
 
 async def test_the_end_of_an_attempt_is_accepted_again_after_those_of_later_ones(world: World) -> None:

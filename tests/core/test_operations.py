@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from queue_core import JobQueue
+from queue_core.client.operating.drain import drained_again, moves_of
 from queue_core.errors import OutcomeUnknown, QueueCoreError, StoreRefused, StoreUnavailable
-from queue_core.model.operation import Author, Operation, OperationRequest
+from queue_core.model.operation import Author, Operation, OperationRequest, OperationVerb, StepResult
 from queue_core.stores.memory.operations import MemoryOperations
+from tests.conformance.test_jobs_operations import dead_jobs
 
 ASKED = OperationRequest("delete", "all", Author("anna", "ops-1"))
 AWAY, REFUSED = StoreUnavailable("memory", "away"), StoreRefused("memory", "no")
@@ -112,3 +114,51 @@ async def test_a_note_about_jobs_cannot_be_begun(broken: Break) -> None:
         with pytest.raises(StoreUnavailable):
             await jobs.operations.record(ASKED, act, ["a"])
         assert [one.state for one in await jobs.operations.list_operations()] == ["failed"]
+
+
+async def test_a_member_that_makes_its_step_fail_is_the_only_one_that_counts_as_errored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The others of that step are changed one by one, before it and behind it."""
+    step, bad = MemoryOperations.step, ""
+    tries: list[int] = []
+
+    async def failing(store: MemoryOperations, number: int, most: int) -> StepResult:
+        tries.append(most)
+        if bad in (await store.pending(number, most)):
+            raise ValueError("no such thing")
+        return await step(store, number, most)
+
+    monkeypatch.setattr(MemoryOperations, "step", failing)
+    async with JobQueue(memory=True) as jobs:
+        ids = await dead_jobs(jobs, 5)
+        bad = ids[2]
+        submitted = await jobs.operations.submit(ASKED, ids)
+        operation = await jobs.operations.run(submitted.number)
+        assert (operation.state, operation.processed, operation.errored) == ("done", 4, 1)
+        assert operation.note == "ValueError: no such thing"
+        assert await jobs.operations.changed_ids(operation.number) == [one for one in ids if one != bad]
+    assert tries[1:4] == [1, 1, 1]
+
+
+async def test_the_move_of_another_drain_is_not_that_of_this_one() -> None:
+    """Whose number begins with the same digits."""
+    async with JobQueue(memory=True) as jobs:
+        store = jobs.operations._store
+        reasons: list[tuple[OperationVerb, str]] = [
+            ("drain", ""), ("move", "drains #1: it is old"), ("move", "drains #10"), ("move", "drains #1")
+        ]  # fmt: skip
+        for verb, why in reasons:
+            await store.create(OperationRequest(verb, "queue mail", Author("anna", "ops-1"), why))
+        assert [one.number for one in await moves_of(store, 1)] == [4, 2]
+
+
+async def test_a_drain_that_failed_does_not_count_as_a_later_one() -> None:
+    async with JobQueue(memory=True) as jobs:
+        store = jobs.operations._store
+        first, second = [
+            await store.create(OperationRequest("drain", "queue mail", Author("anna", "ops-1"))) for _ in range(2)
+        ]
+        assert await drained_again(store, first)
+        await store.move(second.number, "failed", "away")
+        assert not await drained_again(store, first)

@@ -349,4 +349,26 @@ POSTGRES = (
         "retention",
         ("WHERE a.job_id = g.id", "WHERE a.job_id = g.id AND false"),
     ),
+    pg(
+        "what-goes-back-takes-no-room-of-its-band",
+        "settle",
+        "requeue",
+        "limits",
+        ("(VALUES (''), ({schema}.priority_band(c.priority)))", "(VALUES (''), (''))"),
+    ),
+    Mutant(
+        "postgres-moves-from-the-queue-that-was-read-before",
+        f"{SQL}/change.sql",
+        ((" AND j.queue_id = i.source\n", "\n"),),
+        ("postgres/operations/test_change.py",),
+        keyword="committed_yet_wins and another_console",
+        block="move",
+    ),
+    pg(
+        "the-last-begin-is-that-of-the-last-death",
+        "upkeep",
+        "fold",
+        "signature_states",
+        ("greatest(d.last_started, excluded.last_started)", "excluded.last_started"),
+    ),
 )

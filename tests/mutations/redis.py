@@ -260,4 +260,49 @@ REDIS = (
         "ordering",
         ("        arrived_at(seq, order, key)\n", ""),
     ),
+    delivered("renewed-waits-end-when-they-would-have", "expect", "test_traps_results", ("'GT', ", "'LT', ")),
+    delivered(
+        "waits-end-with-the-shortest",
+        "expect",
+        "test_traps_results",
+        ("math.max(redis.call('PTTL', KEYS[1]), ARGV[2])", "ARGV[2]"),
+    ),
+    delivered(
+        "answered-waits-stay",
+        "publish",
+        "test_traps_results",
+        ("if redis.call('ZREM', KEYS[3], ARGV[i]) == 1 then", "if redis.call('ZSCORE', KEYS[3], ARGV[i]) then"),
+    ),
+    delivered(
+        "announced-to-none-that-sleeps",
+        "announce",
+        "test_announcing",
+        ("  redis.call('PUBLISH', ARGV[5], ARGV[6])\n", "  local _ = ARGV\n"),
+    ),
+    Mutant(
+        "redis-hints-of-cancelled-looks-are-lost",
+        f"{STORES}/redis/hints.py",
+        (
+            (
+                "        except BaseException:\n            self.doubtful = True\n            raise\n        if queues",
+                "        except Exception:\n            self.doubtful = True\n            raise\n        if queues",
+            ),
+        ),
+        ("redis/store/test_hints.py",),
+        keyword="failed_in_the_middle",
+    ),
+    Mutant(
+        "redis-hints-that-were-not-put-back-are-lost",
+        f"{STORES}/redis/hints.py",
+        (("            self.doubtful = self.doubtful or not done\n", "            pass\n"),),
+        ("redis/store/test_hints.py",),
+        keyword="put_hints_back",
+    ),
+    Mutant(
+        "redis-deaths-in-the-trash-are-of-its-deletion",
+        f"{STORES}/redis/search.py",
+        (("_BY_ENTRY if where.trash or where.statuses()", "_BY_ENTRY if where.statuses()"),),
+        ("conformance/test_list_filters.py",),
+        on("redis"),
+    ),
 )

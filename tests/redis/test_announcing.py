@@ -10,6 +10,7 @@ from queue_core.delivery.redis_events import RedisEventBus
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Ready
 from queue_core.ports.delivery import AnnouncingDispatcher, DispatchUnavailable
+from tests.waiting import PATIENCE
 
 READY = [Ready("a", "one", 2), Ready("b", "one", 1), Ready("c", "two", 1)]
 EVENTS = [
@@ -48,6 +49,22 @@ async def test_offers_wake_workers(dispatcher: RedisDispatcher) -> None:
     taken = await dispatcher.take(["one"], 5, 30.0)
     assert taken is not None
     assert taken.ids == ["b", "a"]
+
+
+async def test_workers_that_wait_for_messages_get_one(
+    dispatcher: RedisDispatcher, client: Redis, redis_prefix: str
+) -> None:
+    """As on a cluster: one for the queue that has new jobs, and that workers wait for."""
+    dispatcher._wake_channel = channel = f"{redis_prefix}wake"
+    await client.set(f"{redis_prefix}{{one}}:sleepers", 1)
+    async with client.pubsub() as listening:
+        await listening.subscribe(channel)
+        assert await listening.get_message(timeout=PATIENCE)
+        for _ in range(2):
+            await dispatcher.announce(READY, EVENTS)
+        await client.publish(channel, "end")
+        found = [await listening.get_message(ignore_subscribe_messages=True, timeout=PATIENCE) for _ in range(2)]
+    assert [message["data"] for message in found if message] == ["one", "end"]
 
 
 async def test_events_pass_a_foreign_ready_set(

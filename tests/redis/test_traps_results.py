@@ -124,3 +124,32 @@ async def test_waits_that_are_over_are_forgotten(bus: RedisEventBus, client: Red
         await client.zadd(place, {"over": 1})
     async with bus.watch("one", "new"):
         assert [await client.zrange(place, 0, -1) for place in places] == [["new"], ["new"]]
+
+
+async def test_a_wait_that_was_answered_leaves_nothing_behind(jobs: JobQueue, client: Redis, redis_prefix: str) -> None:
+    handle = await jobs.enqueue("task")
+    places = [f"{redis_prefix}{{{name}}}:waiters" for name in ("default", "")]
+    async with jobs.bus.watch("default", handle.id) as wait:
+        assert [await client.zrange(place, 0, -1) for place in places] == [[handle.id], [handle.id]]
+        await finish(jobs, handle)
+        assert await wait(PATIENCE)
+    assert await client.zcard(places[0]) == 0
+
+
+async def test_what_is_known_of_waits_goes_with_the_longest_of_them(
+    bus: RedisEventBus, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays for no queue for ever, and a shorter wait of another process takes nothing of it away."""
+    place = f"{redis_prefix}{{one}}:waiters"
+    async with bus.watch("one", "job"):
+        longest = await client.pttl(place)
+        until = await client.zscore(place, "job")
+    assert 0 < longest <= redis_events.EXPECT_MS
+    await asyncio.sleep(0.002)
+    async with bus.watch("one", "job"):
+        later = await client.zscore(place, "job")
+    assert later > until, "the same wait again is longer"
+    monkeypatch.setattr(redis_events, "EXPECT_MS", 1000)
+    async with bus.watch("one", "job"):
+        assert await client.pttl(place) > redis_events.EXPECT_MS
+        assert await client.zscore(place, "job") == later

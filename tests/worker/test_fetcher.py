@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import pytest
 
 from queue_core import JobContext, JobQueue, SchemaMissing
+from queue_core.delivery.audit import DeliveryAudit
+from queue_core.model.job import Claim
+from queue_core.model.rules import AHEAD_SECONDS
 from queue_core.model.states import Status
 from queue_core.ports.delivery import Nomination
 from queue_core.worker import leader
+from queue_core.worker.runner import Runner
 from tests.conformance.working import until, working
 from tests.waiting import PATIENCE, eventually
 from tests.worker.breaking import BreakingStore, breaking_queue
@@ -109,6 +114,49 @@ async def test_candidates_that_may_not_start_yet_are_given_back() -> None:
             await until(announced)  # what no live worker takes is not given back
             for handle in await jobs.enqueue_many("work", [{}] * 10, queue="rated"):
                 assert await handle.result(PATIENCE) == "done"
+
+
+async def test_a_queue_that_holds_jobs_back_is_looked_at_again_before_the_audit_finds_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a queue of 100 jobs a second would start as many as may start at once each second, and no more."""
+
+    async def nothing(audit: DeliveryAudit) -> int:
+        return 0
+
+    monkeypatch.setattr(DeliveryAudit, "run_once", nothing)
+    jobs, _ = breaking_queue()
+    jobs.queue("rated", rate="4/s")
+
+    @jobs.task(queue="rated")
+    async def work() -> str:
+        return "done"
+
+    async with jobs, working(jobs):
+        for handle in await jobs.enqueue_many("work", [{}] * 10, queue="rated"):
+            assert await handle.result(PATIENCE) == "done"
+
+
+async def test_jobs_of_a_queue_with_a_rate_have_to_start_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They took their tokens when they were claimed, and a rate counts starts."""
+    within: dict[str, float] = {}
+    accept = Runner.accept
+
+    def noted(runner: Runner, claims: Sequence[Claim], claimed_at: float, count: int, start_by: float) -> None:
+        within[claims[0].queue] = start_by - claimed_at
+        accept(runner, claims, claimed_at, count, start_by)
+
+    monkeypatch.setattr(Runner, "accept", noted)
+    jobs, _ = breaking_queue()
+    jobs.queue("rated", rate="100/s")
+
+    @jobs.task
+    async def work() -> None: ...
+
+    async with jobs, working(jobs, queues=("rated", "default")):
+        for queue in ("rated", "default"):
+            await (await jobs.enqueue("work", queue=queue)).result(PATIENCE)
+    assert within == {"rated": pytest.approx(AHEAD_SECONDS), "default": inf}
 
 
 async def test_what_a_handler_enqueued_in_its_transaction_is_offered_when_that_commits(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from queue_core import JobContext, JobQueue
+from queue_core.delivery.audit import DeliveryAudit
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Ready
 from queue_core.ports.store import ClaimRequest
@@ -82,3 +83,19 @@ async def test_what_the_end_of_a_lost_attempt_lets_through_is_offered(
         await second.result(PATIENCE)
     assert str(await first.status()) == "cancelled"
     assert offered == [second.id]
+
+
+async def test_what_has_become_due_is_offered_at_once(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not wait for the audit, which comes once a second and looks at the heads of queues alone."""
+
+    async def nothing(audit: DeliveryAudit) -> int:
+        return 0
+
+    monkeypatch.setattr(DeliveryAudit, "run_once", nothing)
+
+    @jobs.task
+    async def task() -> str:
+        return "done"
+
+    async with working(jobs):
+        assert await (await task.options(delay=0.2).enqueue()).result(PATIENCE) == "done"

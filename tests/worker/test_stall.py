@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -18,8 +19,8 @@ from queue_core import JobContext, JobQueue
 from queue_core.model.job import Claim
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.store import ClaimRequest
-from queue_core.worker import fetcher
-from queue_core.worker.attempt import LAG
+from queue_core.worker import attempt, fetcher
+from queue_core.worker.attempt import LAG, Patience, Watchdog
 from queue_core.worker.runner import Runner
 from tests.architecture.sources import ROOT
 from tests.conformance.working import PATIENCE, working
@@ -207,6 +208,23 @@ async def test_a_job_whose_child_is_being_started_is_not_blamed(
     job_id, said = await said_of(jobs, "pid", caplog, target="tests.worker.process_tasks:jobs")
     assert job_id not in said
     assert "slow_start holds it up, which is no job's handler" in said
+
+
+def test_the_time_for_which_all_of_the_process_stood_still_is_no_delay_of_its_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on a machine that was suspended: no job is to blame, and none that waits here is given back."""
+    blamed: list[str] = []
+    # begins, asks the loop, and is stopped for a minute before it asks again
+    times, stopping = iter([0.0, 0.0, 60.0]), iter([False, True])
+    monkeypatch.setattr(attempt, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    patience = Patience(stall=5.0, wedged=30.0)
+    watchdog = Watchdog(lambda *_: None, patience, lambda: blamed.append("stalled"), lambda: blamed.append("wedged"))
+    monkeypatch.setattr(watchdog, "_stop", SimpleNamespace(wait=lambda seconds: next(stopping)))
+    monkeypatch.setattr(watchdog, "_report", lambda *_: blamed.append("reported"))
+    watchdog._answered = next(times)
+    watchdog._run(cast("asyncio.AbstractEventLoop", SimpleNamespace(call_soon_threadsafe=lambda call: None)), 0)
+    assert blamed == []
 
 
 async def test_what_an_unread_answer_to_the_end_of_others_holds_is_given_back(

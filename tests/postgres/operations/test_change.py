@@ -51,6 +51,20 @@ async def test_a_claim_that_is_not_committed_yet_wins_over_a_change(
     assert await database.value("select count(*) from job_history") == 0
 
 
+async def test_a_move_of_another_console_that_is_not_committed_yet_wins(
+    operations: PostgresOperations, database: Database
+) -> None:
+    """What the rules of its queue have to do with the job was read before: it is in another queue by now."""
+    await database.queues()
+    job_id = await database.ready()
+    async with database.connection.transaction():
+        await database.connection.execute("update jobs set queue_id = 2")
+        moving = asyncio.create_task(operations.change("move", [job_id], ChangeOptions(queue="q3")))
+        await asyncio.wait_for(database.until("select exists (select from pg_locks where not granted)"), 30)
+    assert (await moving).ids == ()
+    assert await database.value("select queue_id from jobs") == 2
+
+
 async def test_claims_and_cancels_of_the_same_jobs_lose_none(
     postgres_url: str, operations: PostgresOperations, database: Database
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -157,6 +158,49 @@ async def test_an_answer_to_a_commit_that_got_lost(jobs: JobQueue, books: Books,
     assert heard.count("retrying") == (0 if done else 2)
     assert books.tokens == sorted([(await jobs.inspector.get(handle.id)).token for handle in handles])
     assert (losing.lost, worker.refused) == (2, 0)
+
+
+class CommittingStore:
+    """The store, whose commits wait for the test."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.commits, self.go_on = asyncio.Event(), asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Any]:
+        async with self._store.transaction() as connection:
+            yield connection
+            self.commits.set()
+            await self.go_on.wait()
+
+    async def settle_on(self, connection: Any, outcome: Outcome) -> Settled:
+        settled: Settled = await self._store.settle_on(connection, outcome)
+        return settled
+
+
+async def test_a_request_to_stop_comes_too_late_for_what_is_being_committed(jobs: JobQueue, books: Books) -> None:
+    """Whether it was committed would not be known any more."""
+    committing = CommittingStore(jobs.store)
+    jobs._backend = jobs._backend._replace(store=committing)
+
+    @jobs.task
+    async def pay(ctx: JobContext) -> str:
+        async with ctx.transaction() as connection:
+            await connection.execute(INSERT, (ctx.job_id, ctx.token))
+        return "paid"
+
+    handle = await pay.enqueue()
+    async with working(jobs) as worker:
+        await asyncio.wait_for(committing.commits.wait(), PATIENCE)
+        worker._runner.stop_jobs([handle.id], lost=False)
+        await asyncio.sleep(0)  # a cancellation would arrive now
+        committing.go_on.set()
+        assert await handle.result(PATIENCE) == "paid"
+    assert books.tokens == [(await jobs.inspector.get(handle.id)).token]
 
 
 async def test_they_wait_for_a_connection(jobs: JobQueue, books: Books) -> None:

@@ -221,22 +221,46 @@ async def test_a_leader_that_was_killed_with_queues_in_its_hand_is_followed_by_o
         await store.close()
 
 
-async def test_a_leader_that_failed_in_the_middle_looks_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "reason", [StoreUnavailable("redis", "gone"), asyncio.CancelledError()], ids=["away", "cancelled"]
+)
+async def test_a_leader_that_failed_in_the_middle_looks_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, reason: BaseException
+) -> None:
     job_id = await world.insert(delay=10)
     await world.advance(11)
     store: Any = world.store
     await store.next_work()  # from here on nothing is doubtful
 
     async def fails(*_: object) -> None:
-        raise StoreUnavailable("redis", "gone")
+        raise reason
 
     with monkeypatch.context() as broken:
         broken.setattr(settle, "_until_now", fails)
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(type(reason)):
             await store.promote(10)
     assert await store.promote(10) == []
     await store.next_work()
     assert [one.id for one in await store.promote(10)] == [job_id]
+
+
+async def test_a_leader_that_could_not_put_hints_back_looks_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has made ready what was due then; what is due later would wait for the next look at all queues."""
+    ids = [await world.insert(delay=delay) for delay in (10, 20)]
+    await world.advance(11)
+    store: Any = world.store
+    await store.next_work()
+
+    async def fails(*_: object) -> None:
+        raise StoreUnavailable("redis", "gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(DueHints, "_note_next", fails)
+        assert [one.id for one in await store.promote(10)] == ids[:1]
+        await store._hints.settled()
+    assert (await store.next_work()).due is not None
 
 
 async def test_what_is_no_set_of_hints_is_removed(world: World, client: Redis, redis_prefix: str) -> None:
