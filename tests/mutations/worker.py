@@ -305,4 +305,11 @@ ABOVE = (
         ("final = operation.ended and (known or over > GIVEN_UP)", "final = operation.ended"),
         keyword="last_job_has_ended and memory",
     ),
+    of_worker(
+        "worker-counts-leases-from-the-answer",
+        "worker/heartbeat.py",
+        ("worker/test_heartbeat.py",),
+        ("            attempt.renewed = sent\n", "            attempt.renewed = time.monotonic()\n"),
+        keyword="renewal_was_sent",
+    ),
 )

@@ -68,6 +68,30 @@ async def test_jobs_are_stopped_before_their_lease_ends(jobs: JobQueue, store: B
     assert LEASE * 0.5 < after < LEASE, "not at the first failure, and not too late"
 
 
+async def test_a_lease_counts_from_before_its_renewal_was_sent(jobs: JobQueue, store: BreakingStore) -> None:
+    """The store may have renewed it at the beginning of all the time that the call took."""
+    renewed: list[float] = []
+    begun: list[float] = []
+    gate = asyncio.Event()
+
+    @jobs.task(timeout=0)
+    async def work() -> None:
+        await gate.wait()
+
+    def note(beat: HeartbeatRequest) -> None:
+        for lease in beat.leases:
+            renewed.append(worker._held[lease.id].renewed)
+            begun.append(time.monotonic())
+            time.sleep(0.02)
+
+    await jobs.enqueue("work")
+    async with working(jobs, lease=LEASE, heartbeat=0.05) as worker:
+        store.on_beat = note
+        assert await eventually(lambda: len(begun) >= 4)
+        gate.set()
+    assert all(at <= before for at, before in zip(renewed[1:], begun[:-1], strict=True))
+
+
 async def test_the_thread_survives_whatever_a_handler_tells(jobs: JobQueue, store: BreakingStore) -> None:
     """Texts that no store takes, and floods of them; the lease is held all the time."""
     told: list[str] = []
