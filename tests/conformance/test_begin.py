@@ -1,5 +1,7 @@
 """Jobs that a worker claimed ahead: until they have begun, its loss is no crash of theirs."""
 
+import pytest
+
 from queue_core.ports.store import ClaimRequest, LeaseRenewal
 from tests.conformance.making import LEASE, QUEUE, TYPE, held
 from tests.conformance.world import World
@@ -63,11 +65,13 @@ async def test_never_begun_is_never_lost(world: World) -> None:
     assert (await world.inspector.conservation()).unfinished == 1
 
 
-async def test_what_has_not_begun_is_not_buried_however_often_it_was_lost_before(world: World) -> None:
+@pytest.mark.parametrize("bound", [1, 2, 3])
+async def test_what_has_not_begun_is_not_buried_however_often_it_was_lost_before(world: World, bound: int) -> None:
+    """Also where fewer losses bury a job by now."""
     job_id = await world.lost(2)
     await world.claim_job(job_id, start_count=0)
     await world.advance(LEASE + 1)
-    (reclaimed,) = await world.store.reclaim(10, 3)
+    (reclaimed,) = await world.store.reclaim(10, bound)
     assert (reclaimed.losses, reclaimed.started, reclaimed.rank is None) == (2, False, False)
     assert await world.status(job_id) == "queued"
 

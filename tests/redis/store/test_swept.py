@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from redis.asyncio import Redis
 
 from queue_core.stores.redis import settle
-from tests.conformance.making import LEASE, held
+from tests.conformance.making import LEASE, QUEUE, UNKNOWN, held
 from tests.conformance.world import World
 
 Sweep = Callable[[], Awaitable[Any]]
@@ -84,3 +85,18 @@ async def test_a_job_that_another_worker_has_claimed_meanwhile_is_not_written_of
     await world.store.write_off(["gone"], "")
     assert await world.store.reclaim(10) == []
     assert (await world.job(first.id)).worker == "other"
+
+
+@pytest.mark.parametrize("name", ["scheduled", "retrying"])
+async def test_an_entry_without_its_job_is_not_due_for_ever(
+    world: World, client: Redis, redis_prefix: str, name: str
+) -> None:
+    """As another program, or a copy of a part of the keys, may leave it."""
+    ended = await world.ended("completed")
+    place = f"{redis_prefix}{{{QUEUE}}}:{name}"
+    await client.zadd(place, {UNKNOWN: 1, ended.id: 2})
+    store: Any = world.store
+    await store.next_work()
+    assert await store.promote(10) == []
+    assert await client.zcard(place) == 0
+    assert await world.status(ended.id) == "completed"
