@@ -3,7 +3,7 @@
 import pytest
 
 from queue_core.model.job import new_id
-from tests.conformance.making import LEASE, UNKNOWN, failure, held
+from tests.conformance.making import LEASE, QUEUE, UNKNOWN, failure, held, new_job
 from tests.conformance.world import FINISHED, WAITING, World
 
 
@@ -147,3 +147,26 @@ async def test_a_request_that_came_too_late_is_no_request_of_a_later_attempt(wor
     again = await world.claim_job(claim.id)
     reply = await world.beat(held(again))
     assert (reply.lost, reply.cancel) == ((), ())
+
+
+async def test_what_was_cancelled_while_it_waited_is_offered_no_more(world: World) -> None:
+    """Else workers would be woken for it again and again."""
+    ids = [await world.job_in(state) for state in WAITING]
+    await world.beat()
+    await world.change("cancel", ids)
+    await world.advance(7200)
+    await world.store.promote(10)
+    await world.beat()
+    assert await world.store.list_claimable(QUEUE, 10) == []
+    assert await world.store.list_ready(QUEUE, -1, 10) == []
+
+
+async def test_what_is_cancelled_with_the_loss_of_its_worker_has_ended(world: World) -> None:
+    """It is counted so, and its unique key is free."""
+    claim = await world.running(unique_key="one")
+    await world.change("cancel", [claim.id])
+    await world.advance(LEASE + 1)
+    assert [one.cancelled for one in await world.store.reclaim(10)] == [True]
+    assert (await world.inspector.conservation()).unfinished == 0
+    (again,) = await world.store.insert([new_job(unique_key="one")])
+    assert again.created

@@ -83,8 +83,10 @@ async def test_there_is_room_again_as_soon_as_jobs_are_claimed(ruled: Ruled) -> 
         await world.insert()
 
 
-async def test_there_is_room_again_when_jobs_are_cancelled(ruled: Ruled) -> None:
+@pytest.mark.parametrize("state", ["scheduled", "queued", "retrying"])
+async def test_there_is_room_again_when_jobs_are_cancelled(ruled: Ruled, state: str) -> None:
     world = await ruled(limit=2)
+    await world.change("cancel", [await world.job_in(state)])
     first, _ = await world.insert_many(2)
     await world.change("cancel", [first])
     await world.insert()
@@ -233,3 +235,13 @@ async def test_producers_at_once_never_exceed_it(ruled: Ruled) -> None:
     claims = await worlds[0].claim(1000)
     assert len(claims) == sum(written) == 50
     assert sum(claim.priority == 10 for claim in claims) <= 20
+
+
+async def test_a_band_over_its_limit_keeps_no_other_out(ruled: Ruled) -> None:
+    world = await ruled(band_limits={"high": 1})
+    claim = await world.running(priority=10)
+    await world.insert(priority=10)
+    await world.settle(claim, "released")
+    await world.insert(priority=5)
+    with pytest.raises(QueueFull):
+        await world.insert(priority=10)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from queue_core.model.job import Inserted
+from queue_core.model.operation import ChangeOptions
 from tests.conformance.making import QUEUE, new_job
 from tests.conformance.world import FINISHED, UNFINISHED, World
 
@@ -152,3 +153,14 @@ async def test_the_job_shows_its_key(world: World) -> None:
     first = await put(world)
     assert (await world.job(first.id)).unique_key == KEY
     assert (await world.job(await world.insert())).unique_key is None
+
+
+async def test_a_move_takes_no_key_of_another_along(world: World) -> None:
+    """The one that is moved had it once, and has died."""
+    first = await put(world)
+    await world.settle(await world.claim_job(first.id), "dead")
+    second = await put(world)
+    assert second.created
+    assert (await world.change("move", [first.id], ChangeOptions(queue="other"))).ids == (first.id,)
+    third = await put(world)
+    assert (third.created, third.id) == (False, second.id)

@@ -305,4 +305,39 @@ REDIS = (
         ("conformance/test_list_filters.py",),
         on("redis"),
     ),
+    lua("cancelled-jobs-stay-on-offer", "change", "cancel", "cancel", ("for set = 1, 5 do", "for set = 3, 5 do")),
+    lua(
+        "cancelled-jobs-that-were-put-off-take-room",
+        "change",
+        "cancel",
+        "limits",
+        (
+            "add_waiting(status == 'queued' and 'q' or 'd', type, number(priority), -1)",
+            "add_waiting('q', type, number(priority), -1)",
+        ),
+    ),
+    lua(
+        "jobs-that-are-cancelled-with-their-loss-are-unfinished",
+        "settle",
+        "reclaim",
+        "cancel",
+        (
+            "      redis.call('ZREM', KEYS[2], id)\n      redis.call('ZADD', KEYS[5], stamp, id)",
+            "      redis.call('ZADD', KEYS[5], stamp, id)",
+        ),
+    ),
+    lua(
+        "moves-take-the-key-of-another",
+        "change",
+        "transfer",
+        "unique",
+        ("holds_unique and redis.call('HGET', KEYS[15], unique) == id and", "holds_unique and"),
+    ),
+    alone(
+        "entries-without-jobs-are-due-for-ever",
+        "settle",
+        "promote",
+        ("redis/store/test_swept.py",),
+        ("    redis.call('ZREM', KEYS[1], id)\n    redis.call('ZREM', KEYS[2], id)\n  elseif", "  elseif"),
+    ),
 )

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from queue_core.errors import QueueFull, StoreUnavailable
 from queue_core.model.filters import parse
 from queue_core.model.job import NewJob
-from queue_core.model.operation import ChangeOptions
+from queue_core.model.operation import UNCHANGED, ChangeOptions, MemberVerb
 from queue_core.model.rules import QueueRules, aged_rank
 from queue_core.model.settings import RedisSettings, RetentionSettings
 from queue_core.ports.store import ClaimRequest
@@ -345,3 +345,15 @@ async def test_nothing_is_left_of_keys_and_rules(redis_url: str, redis_prefix: s
     await client.delete(admitted)
     assert await names(client, redis_prefix) <= LASTING | {"rate", "arrival"}
     await world.close()
+
+
+@pytest.mark.parametrize("verb", ["cancel", "move"])
+async def test_what_waits_for_its_key_no_longer_is_not_kept_as_such(
+    world: World, client: Redis, redis_prefix: str, verb: MemberVerb
+) -> None:
+    _, second = await world.insert_many(2, ordering_key="k")
+    places = [f"{redis_prefix}{{{QUEUE}}}:{name}" for name in ("blocked", "order_wait")]
+    assert [await client.zcard(place) for place in places] == [1, 1]
+    options = ChangeOptions(queue="other") if verb == "move" else UNCHANGED
+    assert (await world.change(verb, [second], options)).ids == (second,)
+    assert [await client.zcard(place) for place in places] == [0, 0]
