@@ -21,9 +21,10 @@ from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.stores.redis.store import RedisStore
-from tests.conformance.making import LEASE, WORKER, new_job
+from tests.conformance.making import LEASE, QUEUE, WORKER, new_job
 from tests.redis.store.inserting import NEW, QUEUED
 from tests.redis.store.stored import Look, changes
+from tests.waiting import PATIENCE
 
 JOB = new_job(id="a")
 
@@ -188,3 +189,20 @@ async def test_a_lone_enqueue_is_one_script_and_one_send(
         await jobs_in_redis.enqueue("anything", queue=queue)
     await jobs_in_redis._enqueuer.drain()
     assert [[command[0] for command in commands] for commands in sent] == [["EVALSHA"]] * 3
+
+
+async def test_workers_that_wait_for_messages_get_one(
+    store: RedisStore, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a cluster; where none waits, none is sent."""
+    channel = f"{redis_prefix}wake"
+    monkeypatch.setattr(store._link, "wakeups", channel)
+    async with client.pubsub() as listening:
+        await listening.subscribe(channel)
+        assert await listening.get_message(timeout=PATIENCE)
+        await store.insert_offered([new_job()])
+        await client.set(f"{redis_prefix}{{{QUEUE}}}:sleepers", 1)
+        await store.insert_offered([new_job(), new_job()])
+        await client.publish(channel, "end")
+        found = [await listening.get_message(ignore_subscribe_messages=True, timeout=PATIENCE) for _ in range(2)]
+    assert [message["data"] for message in found if message] == [QUEUE, "end"]
