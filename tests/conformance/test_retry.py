@@ -138,3 +138,12 @@ async def test_queues_and_types_keep_apart(world: World) -> None:
     assert {(ready.id, ready.queue) for ready in changed.ready} == {(claim.id, claim.queue) for claim in claims}
     for claim in claims:
         assert await world.claim_ids(queue=claim.queue, types=(TYPE,)) == [claim.id]
+
+
+async def test_the_result_before_is_none_of_what_it_gives_now(world: World) -> None:
+    claim = await world.ended("completed", {"result": "1"})
+    await world.change("retry", [claim.id])
+    assert (await world.job(claim.id)).result is None
+    await world.settle(await world.claim_job(claim.id), "completed")
+    assert (await world.job(claim.id)).result is None
+    assert (await world.store.results([claim.id]))[0].result is None

@@ -340,4 +340,18 @@ REDIS = (
         ("redis/store/test_swept.py",),
         ("    redis.call('ZREM', KEYS[1], id)\n    redis.call('ZREM', KEYS[2], id)\n  elseif", "  elseif"),
     ),
+    alone(
+        "offered-to-none-that-sleeps",
+        "insert",
+        "insert_offered",
+        ("redis/store/test_offered.py",),
+        ("  redis.pcall('PUBLISH', ARGV[4], ARGV[5])\n", "  local _ = ARGV\n"),
+    ),
+    lua(
+        "retried-jobs-keep-their-results",
+        "change",
+        "retry",
+        "retry",
+        ("'trashed_at', 'result', 'started_at'", "'trashed_at', 'started_at'"),
+    ),
 )
