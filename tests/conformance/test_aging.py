@@ -120,3 +120,11 @@ async def test_the_order_is_that_of_ranks(ruled: Ruled) -> None:
     claims = await world.claim()
     assert [one.rank for one in ready] == [claim.rank for claim in claims] == sorted({claim.rank for claim in claims})
     assert all(0 < claim.rank < 2**53 for claim in claims)
+
+
+async def test_a_job_that_is_put_off_does_not_age_those_that_come_after_it(ruled: Ruled) -> None:
+    world = await ruled(aging=60.0)
+    low = await world.insert(priority=4)
+    await world.insert(priority=5, delay=3600)
+    normal = await world.insert(priority=5)
+    assert await world.claim_ids() == [normal, low]

@@ -354,4 +354,11 @@ REDIS = (
         "retry",
         ("'trashed_at', 'result', 'started_at'", "'trashed_at', 'started_at'"),
     ),
+    lua(
+        "jobs-that-are-put-off-age-the-next",
+        "insert",
+        "rank",
+        "aging",
+        ("  if run_at <= now then\n", "  if true then\n"),
+    ),
 )
