@@ -15,7 +15,7 @@ from queue_core.model.filters import parse
 from queue_core.model.operation import Author
 from queue_core.model.report import HISTOGRAM_BOUNDS
 from queue_core.model.triage.signatures import UNTOUCHED, SignatureState
-from tests.conformance.making import failure, outcome
+from tests.conformance.making import QUEUE, failure, outcome
 from tests.conformance.world import World
 
 ANA = Author("ana", "vm")
@@ -32,7 +32,8 @@ def signatures_of(world: World) -> Signatures:
 async def die(world: World, release: str | None = None, **given: Any) -> str:
     job_id = await world.insert(**given)
     number = 0 if release is None else await world.store.register_release(release)
-    await world.settle(await world.claim_job(job_id, release=number), "dead")
+    queue = given.get("queue", QUEUE)
+    await world.settle(await world.claim_job(job_id, release=number, queue=queue), "dead")
     return job_id
 
 
@@ -247,6 +248,103 @@ async def test_taking_note_of_what_came_back(world: World) -> None:
     found = await state(world)
     assert (found.word, found.facts.note, found.facts.note_by) == ("known", "the fix was reverted", "ana")
     assert found.facts.link == "https://example.org/1"
+
+
+async def since(world: World, job_id: str) -> tuple[str, bool]:
+    """Return the state of the signature, and whether it came back when this job died."""
+    found = await state(world)
+    died = (await world.job(job_id)).completed_at
+    assert died is not None
+    return found.word, found.regressed_at == pytest.approx(died.timestamp(), abs=0.001)
+
+
+@pytest.mark.parametrize("folded", [False, True], ids=["", "folded"])
+@pytest.mark.parametrize("release", [None, "r124"])
+@pytest.mark.parametrize("in_", ["now", "r123"])
+async def test_it_came_back_when_the_first_job_died_since(
+    world: World, in_: str, release: str | None, folded: bool
+) -> None:
+    """Also where jobs had died of it on that release before, and however many die afterwards."""
+
+    async def fold() -> None:
+        if folded:
+            await world.upkeep()
+
+    await die(world, "r123")
+    await die(world, release)
+    await fold()
+    await die(world, release)
+    await world.advance(5)
+    first = await signatures_of(world).resolve(SIGNATURE, in_=in_)
+    await world.advance(5)
+    back = await die(world, release)
+    assert await since(world, back) == ("regressed", True)
+    await fold()
+    await world.advance(600)
+    await die(world, release)
+    assert await since(world, back) == ("regressed", True)
+    await fold()
+    assert await since(world, back) == ("regressed", True)
+    await world.advance(600)
+    assert await since(world, back) == ("known", True), "the window is over"
+    await die(world, release)
+    await fold()
+    assert await since(world, back) == ("known", True)
+    # It begins again with each time that it is resolved, and an undo goes back to the time before.
+    await world.advance(5)
+    second = await signatures_of(world).resolve(SIGNATURE, in_=in_)
+    assert await word(world) == "resolved"
+    await world.advance(5)
+    again = await die(world, release)
+    await fold()
+    await world.advance(5)
+    await die(world, release)
+    await fold()
+    assert await since(world, again) == ("regressed", True)
+    await signatures_of(world).undo(second)
+    assert await since(world, back) == ("known", True)
+    await die(world, release)
+    await fold()
+    assert await since(world, back) == ("known", True)
+    await signatures_of(world).undo(first)
+    assert (await state(world)).regressed_at is None
+
+
+async def test_what_began_before_it_was_resolved_is_no_return_and_not_its_time(world: World) -> None:
+    for release in (None, "r124"):
+        number = 0 if release is None else await world.store.register_release(release)
+        running = await world.claim_job(await world.insert(), release=number)
+        await die(world, release)
+        await world.advance(5)
+        await signatures_of(world).resolve(SIGNATURE)
+        await world.advance(5)
+        await world.settle(running, "dead")
+        await world.upkeep()
+        assert await word(world) == "resolved"
+        await world.advance(1000)
+        back = await die(world, release)
+        await world.advance(5)
+        await die(world, release)
+        assert await since(world, back) == ("regressed", True)
+        await world.upkeep()
+        assert await since(world, back) == ("regressed", True)
+
+
+async def test_it_comes_back_on_any_queue(world: World) -> None:
+    """Also on one that had none of its deaths before, or was not there when it was resolved."""
+    await die(world, "r124")
+    await die(world, "r124", queue="second")
+    await world.advance(5)
+    await signatures_of(world).resolve(SIGNATURE)
+    await world.advance(5)
+    job_id = await die(world, "r124", queue="third")
+    await world.advance(5)
+    await die(world, "r124")
+    assert await since(world, job_id) == ("regressed", True)
+    await world.upkeep()
+    await world.advance(5)
+    await die(world, "r124", queue="second")
+    assert await since(world, job_id) == ("regressed", True)
 
 
 async def test_deaths_of_retried_jobs_count(world: World) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_core.model.filters import Filter
+from queue_core.model.triage.signatures import NOW, UNTOUCHED, SignatureFacts
 from queue_core.stores.postgres.statistics import totals
 from queue_core.stores.sqlite import upkeep
 from tests.conformance.making import failure
@@ -51,3 +52,23 @@ async def test_they_go_with_the_last_dead_job(world: World, opener: Opener) -> N
         DEAD: (f"Title {DEAD}", 3), FRESH: (f"Title {FRESH}", 0), GONE: (f"Title {GONE}", 0),
     }  # fmt: skip
     assert await seen(world, trash=True) == {TRASHED: (f"Title {TRASHED}", 3)}
+
+
+async def test_what_was_kept_since_it_was_resolved_goes_with_them(world: World, opener: Opener) -> None:
+    resolved = SignatureFacts("resolved", await world.now(), release=NOW, changes=((1, {}, {}),))
+    for signature in (GONE, DEAD):
+        assert await world.operations.set_facts(signature, UNTOUCHED, resolved)
+    gone = [await died(world, GONE)]
+    await died(world, DEAD)
+    await world.upkeep()
+    assert all([one.back_at for one in await world.inspector.signature_deaths([GONE, DEAD])])
+    await world.change("delete", gone)
+    await world.change("purge", gone)
+    await world.advance(3 * DAY)
+    for _ in range(3):
+        await tidied(opener)
+    assert await world.inspector.signature_deaths([GONE]) == []
+    await died(world, GONE)
+    await world.upkeep()
+    found = await world.inspector.signature_deaths([GONE, DEAD])
+    assert {one.signature: bool(one.back_at) for one in found} == {GONE: False, DEAD: True}

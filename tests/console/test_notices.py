@@ -9,7 +9,14 @@ from jobconsole.core.alerts import MESSAGE_SECONDS, Notices, SignatureWatcher, T
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.tui.terminal import LONGEST_NOTIFICATION, notification
 from queue_core.model.report import SignatureInfo
-from queue_core.model.triage.signatures import SignatureFacts, SignatureState
+from queue_core.model.triage.signatures import (
+    ReleaseOrder,
+    SignatureCounts,
+    SignatureDeaths,
+    SignatureFacts,
+    SignatureState,
+    judge,
+)
 from tests.tui.still import snapshot as still
 
 START = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
@@ -78,6 +85,22 @@ def test_what_came_back_before_the_start_is_not_reported() -> None:
     facts = SignatureFacts("resolved", START.timestamp() - 600, "ana", release="r3")
     state = SignatureState("a", "regressed", facts, START.timestamp() - 1, regressed_on="r4")
     assert sentences(begun(), seen(group("a", -900), a=state)) == []
+
+
+def test_what_came_back_before_the_start_is_not_reported_when_it_dies_again() -> None:
+    """It came back once, with the first death since it was resolved; the others are no return."""
+    resolved = START.timestamp() - 600
+    facts = SignatureFacts("resolved", resolved, "ana", release="r3")
+    order = ReleaseOrder({1: ("r3", 1, resolved - 90), 2: ("r4", 2, resolved - 80)})
+    one = SignatureDeaths("a", 2, 5, resolved - 70, START.timestamp() - 60, resolved + 10, resolved + 20)
+    watcher = begun(group("a", -900))
+    for after in (60.0, 120.0):
+        last = one._replace(last_at=START.timestamp() + after)
+        state = judge(
+            SignatureCounts("a", resolved - 70, 5, ("task",)), facts, [last], (), order, START.timestamp() + after, 900
+        )
+        assert (state.word, state.regressed_at, state.regressed_on) == ("regressed", resolved + 20, "r4")
+        assert sentences(watcher, seen(group("a", -900), after=after, a=state)) == []
 
 
 def test_a_mute_that_had_ended_by_growth_before_the_start_is_not_reported() -> None:

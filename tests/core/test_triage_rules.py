@@ -14,8 +14,9 @@ from queue_core import JobQueue
 from queue_core.configuration import load
 from queue_core.errors import ConfigurationError, InvalidArgument
 from queue_core.model.report import SignatureInfo
+from queue_core.model.triage.checks import check_link
 from queue_core.model.triage.rules import NO_BOOK, RUNBOOK_KEY, RuleBook, TriageSettings, runbook_in
-from queue_core.model.triage.signatures import NO_RULE, Ruled, SignatureFacts, SignatureState, check_link
+from queue_core.model.triage.signatures import NO_RULE, Ruled, SignatureFacts, SignatureState
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 GROUP = SignatureInfo(

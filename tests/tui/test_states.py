@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from queue_core import JobQueue
-from queue_core.model.triage.signatures import LONGEST_NOTE, NEXT, SignatureFacts, SignatureState
+from queue_core.model.triage.checks import LONGEST_NOTE
+from queue_core.model.triage.signatures import NEXT, SignatureFacts, SignatureState
 from tests.conformance.world import World
 from tests.tui.asking import SYNC
 from tests.tui.conftest import Sit

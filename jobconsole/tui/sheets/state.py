@@ -34,15 +34,8 @@ from jobconsole.tui.widgets.pane import Drawn
 from queue_core.client.operations import this_author
 from queue_core.errors import QueueCoreError
 from queue_core.model.text import safe
-from queue_core.model.triage.signatures import (
-    LONGEST_NOTE,
-    NEXT,
-    NOW,
-    SignatureState,
-    check_mended,
-    check_note,
-    check_owner,
-)
+from queue_core.model.triage.checks import LONGEST_NOTE, check_mended, check_note, check_owner
+from queue_core.model.triage.signatures import NEXT, NOW, SignatureState
 
 WIDTH = 76
 """Cells of the text, as the style sheet has it."""

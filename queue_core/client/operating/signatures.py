@@ -18,6 +18,7 @@ from queue_core.errors import InvalidArgument, QueueCoreError, SignatureNotFound
 from queue_core.model.filters import Filter, Term
 from queue_core.model.operation import Author, OperationRequest
 from queue_core.model.report import Release, SignatureInfo
+from queue_core.model.triage.checks import check_link, check_mended, check_note, check_owner
 from queue_core.model.triage.rules import NO_BOOK, NO_TRIAGE, RuleBook, TriageSettings, runbook_in
 from queue_core.model.triage.signatures import (
     NEXT,
@@ -32,10 +33,6 @@ from queue_core.model.triage.signatures import (
     SignatureVerb,
     TypeRuns,
     changed,
-    check_link,
-    check_mended,
-    check_note,
-    check_owner,
     judge,
     undone,
 )

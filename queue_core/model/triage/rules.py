@@ -15,7 +15,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob
 from queue_core.model.report import SignatureInfo
-from queue_core.model.triage.signatures import LONGEST_LINK, Ruled, SignatureRule, check_link, check_owner, check_text
+from queue_core.model.triage.checks import LONGEST_LINK, check_link, check_owner, check_text
+from queue_core.model.triage.signatures import Ruled, SignatureRule
 from queue_core.model.validation import SettingsModel, check_name
 
 MOST_RULES = 1_000

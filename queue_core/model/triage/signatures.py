@@ -7,15 +7,12 @@ signature that was resolved and comes back is seen without a leader, and settles
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
-from queue_core.errors import InvalidArgument
-from queue_core.model.text import safe
-from queue_core.model.triage.release import UNKNOWN, has_greater_version, parse_release
+from queue_core.model.triage.release import UNKNOWN, has_greater_version
 
 SignatureWord = Literal["new", "regressed", "known", "resolved", "muted"]
 """new: its first death is within the window. known: nothing else. muted: until a time, or until it has grown so often.
@@ -28,11 +25,6 @@ SignatureVerb = Literal["mute", "resolve", "own", "note"]
 
 NEXT, NOW = "next", "now"
 """Resolved in any release that is first seen later, and as of the moment."""
-LONGEST_OWNER = 64
-LONGEST_NOTE = 500
-LONGEST_LINK = 500
-"""Characters."""
-_LINK = re.compile(r"(?i)(https?://[^\s/?#]|mailto:[^\s@]+@)\S*$")
 CHANGES = 10
 """The last changes of a signature that are kept, to undo them."""
 
@@ -127,6 +119,32 @@ class SignatureDeaths(NamedTuple):
     last_at: float
     # the latest begin of an attempt that died; 0: unknown
     last_started: float
+    # the first death that brings the signature back, since it was last resolved; 0: there is none, or it is not kept
+    back_at: float = 0.0
+
+
+class Resolved(NamedTuple):
+    """From when on a store keeps the first death of a signature on each release, beside all its deaths."""
+
+    # when it was resolved, in seconds since the epoch
+    at: float
+    # only attempts that began since count; on an unknown release they always are the only ones
+    by_begin: bool
+
+    @property
+    def us(self) -> int:
+        """When it was resolved, in microseconds since the epoch."""
+        return round(self.at * 1_000_000)
+
+    def counts(self, release: int, died_at: float, started_at: float) -> bool:
+        """Return whether a death on a release, by its number, may bring the signature back; a begin of 0 is unknown."""
+        began = not self.by_begin and release != UNKNOWN
+        return died_at > self.at and (began or started_at > self.at)
+
+
+def resolved_of(facts: SignatureFacts) -> Resolved | None:
+    """Return when a signature was resolved; None: it is not."""
+    return Resolved(facts.at, facts.release == NOW) if facts.state == "resolved" else None
 
 
 class TypeRuns(NamedTuple):
@@ -172,12 +190,19 @@ def came_back(facts: SignatureFacts, deaths: Sequence[SignatureDeaths], order: R
     A death on a release up to the one that mends it is no return, however late, also while that one is not deployed;
     one on an unknown release is, when its attempt began after the signature was resolved.
     """
-    found = [
-        one.first_at if one.first_at > facts.at else one.last_at
-        for one in deaths
-        if one.last_at > facts.at and _later(facts, one, order)
-    ]
-    return min(found, default=None)
+    return min((_back_at(facts, one) for one in _later_ones(facts, deaths, order)), default=None)
+
+
+def _back_at(facts: SignatureFacts, one: SignatureDeaths) -> float:
+    if one.back_at > facts.at:
+        return one.back_at
+    # A program from before they were kept has counted the deaths, or resolved the signature.
+    return one.first_at if one.first_at > facts.at else one.last_at
+
+
+def _later_ones(facts: SignatureFacts, deaths: Sequence[SignatureDeaths], order: ReleaseOrder) -> list[SignatureDeaths]:
+    """Return the deaths on releases on which some bring the signature back."""
+    return [one for one in deaths if one.last_at > facts.at and _later(facts, one, order)]
 
 
 def _later(facts: SignatureFacts, one: SignatureDeaths, order: ReleaseOrder) -> bool:
@@ -286,8 +311,7 @@ def judge(
         back = came_back(facts, deaths, order)
         if back is None:
             return replace(state, word="resolved")
-        later = [one for one in deaths if one.last_at > facts.at and _later(facts, one, order)]
-        first = min(later, key=lambda one: one.first_at if one.first_at > facts.at else one.last_at)
+        first = min(_later_ones(facts, deaths, order), key=lambda one: _back_at(facts, one))
         word: SignatureWord = "regressed" if now - back < window else "known"
         return replace(state, word=word, regressed_at=back, regressed_on=order.name(first.release))
     if facts.state == "muted" and not mute_over(facts, seen.dead, now):
@@ -340,61 +364,3 @@ def _since(
         before=before,
         before_runs=ran,
     )
-
-
-def check_owner(owner: object) -> str:
-    """Return the name of who takes a signature, a person or a team.
-
-    Raises:
-        InvalidArgument: no text, too long, or with characters that cannot be printed.
-    """
-    return check_text(owner, "an owner", LONGEST_OWNER)
-
-
-def check_note(note: object) -> str:
-    """Return a note, one line.
-
-    Raises:
-        InvalidArgument: no text, too long, or with characters that cannot be printed.
-    """
-    return check_text(note, "a note", LONGEST_NOTE)
-
-
-def check_link(link: object) -> str:
-    """Return the link of a signature, an address that a browser or a mail program opens; "" for none.
-
-    Raises:
-        InvalidArgument: no such address, too long, or with characters that cannot be printed.
-    """
-    text = check_text(link, "a link", LONGEST_LINK)
-    if text and not _LINK.match(text):
-        raise InvalidArgument(f"a link is an address, https://…, http://… or mailto:…, not {safe(text, 80)}")
-    return text
-
-
-def check_text(value: object, what: str, limit: int) -> str:
-    """Return a text of one line; `what` it is, for the errors.
-
-    Raises:
-        InvalidArgument: no text, too long, or with characters that cannot be printed.
-    """
-    if not isinstance(value, str):
-        raise InvalidArgument(f"{what} is a text, not {value!r}")
-    text = value.strip()
-    if len(text) > limit:
-        raise InvalidArgument(f"{what} has {len(text)} characters; the limit is {limit}")
-    if text and (not text.isprintable() or safe(text) != text):
-        raise InvalidArgument(f"{what} cannot hold line ends, control characters or unseen ones: {safe(text, 80)}")
-    return text
-
-
-def check_mended(release: object) -> str:
-    """Return in what a signature is resolved: a release, "next" or "now".
-
-    Raises:
-        InvalidArgument: no name of a release.
-    """
-    try:
-        return parse_release(release)
-    except ValueError as error:
-        raise InvalidArgument(str(error)) from None

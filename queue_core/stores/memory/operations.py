@@ -24,7 +24,7 @@ from queue_core.model.operation import (
     WorkerOrder,
 )
 from queue_core.model.states import FINAL, Status
-from queue_core.model.triage.signatures import UNTOUCHED, SignatureFacts
+from queue_core.model.triage.signatures import UNTOUCHED, SignatureFacts, resolved_of
 from queue_core.stores.memory.change import change
 from queue_core.stores.memory.records import MemberRow, OperationRow
 from queue_core.stores.memory.store import MemoryStore
@@ -76,6 +76,9 @@ class MemoryOperations:
             if self._state.facts.get(signature, UNTOUCHED).changed_by != before.changed_by:
                 return False
             self._state.facts[signature] = after
+            resolved = resolved_of(after)
+            if resolved is not None:
+                self._state.tallies.resolved[signature] = resolved
             return True
 
     async def set_filter(self, name: str, before: int, after: SavedFilter | None) -> bool:

@@ -226,8 +226,7 @@ class MemoryInspector:
 
     async def signature_deaths(self, signatures: Sequence[str]) -> list[SignatureDeaths]:
         with self._state.lock:
-            found = sorted(self._state.tallies.died_on.items())
-            return [SignatureDeaths(key[0], key[1], *died) for key, died in found if key[0] in signatures]
+            return self._state.tallies.deaths(signatures)
 
     async def titles(self, beginning: str, limit: int) -> dict[str, str]:
         with self._state.lock:

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from queue_core.model.report import HISTOGRAM_BOUNDS, Release, SeriesPoint, Tally
 from queue_core.model.triage.release import MOST_RELEASES, place_among
+from queue_core.model.triage.signatures import Resolved, SignatureDeaths
 from queue_core.stores.memory.records import JobRow, Lease, moment
 
 _BOUNDS_US = [round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS]
@@ -40,6 +41,10 @@ class MemoryTallies:
         self._deaths: Counter[tuple[int, str, str]] = Counter()
         # (signature, release) -> deaths, the first, the last, the latest begin of an attempt that died
         self.died_on: dict[tuple[str, int], tuple[int, float, float, float]] = {}
+        # signature -> when it was last resolved
+        self.resolved: dict[str, Resolved] = {}
+        # (signature, when it was resolved, in us) -> release -> the first death since that brings it back
+        self.back_at: dict[tuple[str, int], dict[int, float]] = {}
         # (type, release) -> completed, dead, when the last one completed
         self.runs: dict[tuple[str, int], tuple[int, int, float]] = {}
 
@@ -64,6 +69,26 @@ class MemoryTallies:
         release, started = (lease.release_number, lease.started_at) if lease else (0, 0.0)
         died, first, _, last_started = self.died_on.get((signature, release), (0, now, now, 0.0))
         self.died_on[signature, release] = (died + 1, first, now, max(last_started, started))
+        resolved = self.resolved.get(signature)
+        if resolved is not None and resolved.counts(release, now, started):
+            self.back_at.setdefault((signature, resolved.us), {}).setdefault(release, now)
+
+    def deaths(self, signatures: Collection[str]) -> list[SignatureDeaths]:
+        """Return the deaths of some signatures by release."""
+        found: list[SignatureDeaths] = []
+        for (signature, release), died in sorted(self.died_on.items()):
+            if signature in signatures:
+                resolved = self.resolved.get(signature)
+                back = self.back_at.get((signature, resolved.us), {}) if resolved else {}
+                found.append(SignatureDeaths(signature, release, *died, back.get(release, 0.0)))
+        return found
+
+    def forget(self, signature: str) -> None:
+        """Drop what is known of the deaths of a signature by release."""
+        self.resolved.pop(signature, None)
+        for kept in (self.died_on, self.back_at):
+            for key in [key for key in kept if key[0] == signature]:
+                del kept[key]
 
     def ran(self, type_: str, lease: Lease, outcome: str, now: float) -> None:
         """Count the end of a job on the release of its lease."""

@@ -40,8 +40,7 @@ def _forget_titles(state: MemoryState, now: float) -> None:
     for signature in old:
         del state.signatures[signature]
         state.facts.pop(signature, None)
-        for key in [key for key in state.tallies.died_on if key[0] == signature]:
-            del state.tallies.died_on[key]
+        state.tallies.forget(signature)
 
 
 def _prune_operations(state: MemoryState, now: float) -> None:

@@ -66,9 +66,13 @@ for _, key in ipairs(KEYS) do
   elseif name == 'signature_releases' then
     local fields = redis.call('HGETALL', key)
     for i = 1, #fields, 2 do
-      redis.call('HSET', key, fields[i], (string.gsub(fields[i + 1], '(%d+:%d+:)(%d+):(%d+):(%d+)', function(head, first, last, begun)
-        return head .. earlier(first) .. ':' .. earlier(last) .. ':' .. earlier(begun)
-      end)))
+      if string.find(fields[i], ' ', 1, true) then
+        redis.call('HSET', key, fields[i], (string.gsub(fields[i + 1], '%d%d%d%d%d%d%d%d+', earlier)))
+      else
+        redis.call('HSET', key, fields[i], (string.gsub(fields[i + 1], '(%d+:%d+:)(%d+):(%d+):(%d+)', function(head, first, last, begun)
+          return head .. earlier(first) .. ':' .. earlier(last) .. ':' .. earlier(begun)
+        end)))
+      end
     end
   elseif name == 'signature_states' then
     local fields = redis.call('HGETALL', key)

@@ -1,3 +1,8 @@
+-- The times among these facts of a signature, earlier.
+CREATE FUNCTION pg_temp.earlier(facts jsonb, by interval) RETURNS jsonb LANGUAGE sql AS $$
+    SELECT facts || (SELECT coalesce(jsonb_object_agg(key, value::float8 - extract(epoch FROM by)), '{}')
+                       FROM jsonb_each_text(facts) WHERE key IN ('at', 'until') AND value::float8 > 0)
+$$;
 -- Let time pass without waiting: everything that was, was earlier. The history gets the days that it then reaches back to.
 CREATE FUNCTION pg_temp.pass_time(by interval) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -36,10 +41,15 @@ BEGIN
     UPDATE tally_deltas SET at = at - by, started_at = started_at - by;
     UPDATE releases SET first_seen = first_seen - by;
     UPDATE signature_releases SET first_at = first_at - by, last_at = last_at - by, last_started = last_started - by;
+    UPDATE signature_releases SET n = n - (extract(epoch FROM by) * 1000000)::bigint WHERE signature LIKE '% resolved';
+    UPDATE signature_releases SET signature = split_part(signature, ' ', 1) || ' '
+                                  || split_part(signature, ' ', 2)::bigint - (extract(epoch FROM by) * 1000000)::bigint
+     WHERE signature ~ ' [0-9]+$';
     UPDATE type_releases SET last_at = last_at - by;
-    UPDATE signature_states s SET facts = (s.facts::jsonb || (
-        SELECT coalesce(jsonb_object_agg(key, value::float8 - extract(epoch FROM by)), '{}')
-          FROM jsonb_each_text(s.facts::jsonb) WHERE key IN ('at', 'until') AND value IS NOT NULL))::text;
+    UPDATE signature_states s
+       SET facts = (pg_temp.earlier(s.facts::jsonb, by) || jsonb_build_object('changes', (
+               SELECT coalesce(jsonb_agg(jsonb_build_array(c -> 0, pg_temp.earlier(c -> 1, by), pg_temp.earlier(c -> 2, by)) ORDER BY place), '[]')
+                 FROM jsonb_array_elements(s.facts::jsonb -> 'changes') WITH ORDINALITY AS changes (c, place))))::text;
     -- By way of another age: a minute must not come upon one that has not moved yet.
     UPDATE minutes SET minute = date_trunc('minute', minute - by) - interval '1000 years';
     UPDATE minutes SET minute = minute + interval '1000 years';

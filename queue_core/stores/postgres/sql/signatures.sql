@@ -16,15 +16,35 @@ UPDATE {schema}.signature_states SET facts = %(after)s, changed_by = %(by)s
  WHERE signature = %(signature)s AND changed_by = %(before)s
 RETURNING signature
 
+-- name: note_resolved
+-- Note when a signature was resolved: from then on its deaths are folded under "<signature> <that time in us>", too. Of
+-- "<signature> resolved" n is that time, and last_started null where also attempts count that began before.
+INSERT INTO {schema}.signature_releases (signature, release, n, first_at, last_at, last_started)
+VALUES (%(signature)s || ' resolved', 0, %(us)s, to_timestamp(%(at)s), to_timestamp(%(at)s),
+        CASE WHEN %(by_begin)s THEN to_timestamp(%(at)s) END)
+    ON CONFLICT (signature, release) DO UPDATE
+   SET n = excluded.n, first_at = excluded.first_at, last_at = excluded.last_at, last_started = excluded.last_started
+
 -- name: deaths
--- The deaths of some signatures by release: what is folded and what is not yet.
+-- The deaths of some signatures by release, with the first one since each was last resolved (0: none): what is folded and what is
+-- not yet.
+WITH resolved AS (
+    SELECT s.signature, s.signature || ' ' || r.n AS since, r.first_at AS at, r.last_started IS NOT NULL AS by_begin
+      FROM unnest(%(signatures)s::text[]) s (signature)
+      JOIN {schema}.signature_releases r ON r.signature = s.signature || ' resolved' AND r.release = 0
+)
 SELECT signature, release, sum(n)::bigint, extract(epoch FROM min(first_at))::float8, extract(epoch FROM max(last_at))::float8,
-       coalesce(extract(epoch FROM max(last_started)), 0)::float8
-  FROM (SELECT signature, release, n, first_at, last_at, last_started FROM {schema}.signature_releases
+       coalesce(extract(epoch FROM max(last_started)), 0)::float8, coalesce(extract(epoch FROM min(back_at)), 0)::float8
+  FROM (SELECT signature, release, n, first_at, last_at, last_started, NULL::timestamptz AS back_at FROM {schema}.signature_releases
          WHERE signature = ANY (%(signatures)s::text[])
         UNION ALL
-        SELECT signature, release, n, at, at, started_at FROM {schema}.tally_deltas
-         WHERE signature <> '' AND signature = ANY (%(signatures)s::text[])) d
+        SELECT r.signature, d.release, 0, d.first_at, d.last_at, d.last_started, d.first_at
+          FROM resolved r JOIN {schema}.signature_releases d ON d.signature = r.since
+        UNION ALL
+        SELECT t.signature, t.release, t.n, t.at, t.at, t.started_at,
+               CASE WHEN t.at > r.at AND (t.started_at > r.at OR NOT r.by_begin AND t.release <> 0) THEN t.at END
+          FROM {schema}.tally_deltas t LEFT JOIN resolved r USING (signature)
+         WHERE t.signature <> '' AND t.signature = ANY (%(signatures)s::text[])) d
  GROUP BY 1, 2
  ORDER BY 1, 2
 

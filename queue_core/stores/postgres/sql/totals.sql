@@ -133,7 +133,9 @@ WITH gone AS (
        AND NOT EXISTS (SELECT FROM {schema}.jobs_dead d WHERE d.signature = e.signature AND d.trashed_at IS NULL)
     RETURNING signature, title, exception, first_seen
 ), deaths AS (
-    DELETE FROM {schema}.signature_releases WHERE signature = ANY (ARRAY(SELECT signature FROM gone))
+    -- Those since they were resolved, too: "<signature> <time>".
+    DELETE FROM {schema}.signature_releases
+     WHERE split_part(signature, ' ', 1) = ANY (ARRAY(SELECT signature FROM gone)) AND EXISTS (SELECT FROM gone)
 ), facts AS (
     DELETE FROM {schema}.signature_states WHERE signature = ANY (ARRAY(SELECT signature FROM gone))
 )

@@ -123,9 +123,19 @@ WITH taken AS MATERIALIZED (
     INSERT INTO {schema}.signature_minutes AS s (minute, signature, queue_id, n)
     SELECT date_trunc('minute', at), signature, queue_id, sum(n) FROM taken WHERE signature <> '' GROUP BY 1, 2, 3
         ON CONFLICT (minute, signature, queue_id) DO UPDATE SET n = s.n + excluded.n
+), resolved AS MATERIALIZED (
+    SELECT left(signature, -length(' resolved')) AS signature, n, first_at AS at, last_started IS NOT NULL AS by_begin
+      FROM {schema}.signature_releases
+     WHERE signature = ANY (ARRAY(SELECT DISTINCT signature || ' resolved' FROM taken WHERE signature <> '')) AND release = 0
 ), deaths AS (
     INSERT INTO {schema}.signature_releases AS d (signature, release, n, first_at, last_at, last_started)
-    SELECT signature, release, sum(n), min(at), max(at), max(started_at) FROM taken WHERE signature <> '' GROUP BY 1, 2
+    SELECT signature, release, sum(n), min(at), max(at), max(started_at)
+      FROM (SELECT signature, release, n, at, started_at FROM taken WHERE signature <> ''
+            UNION ALL
+            -- Those since it was resolved once more; see signatures/note_resolved.
+            SELECT r.signature || ' ' || r.n, t.release, t.n, t.at, t.started_at FROM taken t JOIN resolved r USING (signature)
+             WHERE t.at > r.at AND (t.started_at > r.at OR NOT r.by_begin AND t.release <> 0)) t
+     GROUP BY 1, 2
         ON CONFLICT (signature, release) DO UPDATE
        SET n = d.n + excluded.n, first_at = least(d.first_at, excluded.first_at), last_at = greatest(d.last_at, excluded.last_at),
            last_started = greatest(d.last_started, excluded.last_started)

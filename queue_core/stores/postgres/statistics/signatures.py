@@ -14,6 +14,7 @@ from queue_core.model.triage.signatures import (
     facts_of,
     facts_text,
     newest_runs,
+    resolved_of,
 )
 from queue_core.stores.postgres.dialect import text_array
 from queue_core.stores.postgres.session.plans import Plan
@@ -53,6 +54,9 @@ def set_facts(signature: str, before: SignatureFacts, after: SignatureFacts) -> 
         rows = yield "signatures/add_facts", given
     else:
         rows = yield "signatures/change_facts", {**given, "before": before.changed_by}
+    resolved = resolved_of(after)
+    if rows and resolved is not None:
+        yield "signatures/note_resolved", {"signature": signature, "us": resolved.us, **resolved._asdict()}
     return bool(rows)
 
 

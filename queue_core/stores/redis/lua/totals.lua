@@ -74,6 +74,8 @@ end
 -- name: by_release
 -- Shared: deaths by signature and release, and what became of the jobs of each type, gathered and written at the end.
 -- `signature_releases`: signature → for each release, after another, "release:n:first:last:latest begin"; times in us.
+-- Where a signature was resolved, also "<signature> resolved": that time in us, 1 where only attempts count that began since (else 0),
+-- and for each release since, also of earlier times at which it was resolved, "time:release:first death".
 -- `type_releases`: type → "release:completed:dead:last completion". At most 50 releases each, and 20,000 fields.
 local runs = {}
 local function ran(type, release, completed, dead)
@@ -87,9 +89,22 @@ local function write_entries(key, field, entries)
     redis.call('HSET', key, field, table.concat(entries, ' ', math.max(1, #entries - 49)))
   end
 end
+local function keep_return(key, field, kept, release, started)
+  local at, by_begin = string.match(kept, '^(%d+):(%d)')
+  if number(stamp) > number(at) and (number(started) > number(at) or by_begin == '0' and release ~= '0') then
+    local entry = ' ' .. at .. ':' .. release .. ':'
+    if not string.find(kept, entry, 1, true) then
+      redis.call('HSET', key, field, kept .. entry .. stamp)
+    end
+  end
+end
 local function died_on(key, signature, release, started)
   local entries, n, first, begun = {}, 0, stamp, started or '0'
-  for nr, count, since, last, start in string.gmatch(redis.call('HGET', key, signature) or '', '(%d+):(%d+):(%d+):(%d+):(%d+)') do
+  local known, kept = unpack(redis.call('HMGET', key, signature, signature .. ' resolved'))
+  if kept then
+    keep_return(key, signature .. ' resolved', kept, release or '0', begun)
+  end
+  for nr, count, since, last, start in string.gmatch(known or '', '(%d+):(%d+):(%d+):(%d+):(%d+)') do
     if nr == (release or '0') then
       n, first, begun = tonumber(count), since, number(start) > number(begun) and start or begun
     else

@@ -14,7 +14,9 @@ from queue_core.model.triage.signatures import (
     facts_of,
     facts_text,
     newest_runs,
+    resolved_of,
 )
+from queue_core.redis.scripts import Call
 from queue_core.stores.redis.session import RedisLink, chunks, microseconds
 
 TOGETHER = 200
@@ -44,17 +46,28 @@ async def read_deaths(link: RedisLink, signatures: Sequence[str]) -> list[Signat
     places = [(name, part) for name in names for part in chunks(signatures, TOGETHER)]
     commands = link.batch()
     for name, part in places:
-        commands.hmget(link.keys.of(name, "signature_releases"), list(part))
+        commands.hmget(link.keys.of(name, "signature_releases"), [*part, *(f"{one} resolved" for one in part)])
     sums: dict[tuple[str, int], list[int]] = {}
+    backs: dict[tuple[str, int], list[int]] = {}
     for (_, part), texts in zip(places, await link.send(commands) if places else (), strict=True):
-        for signature, text in zip(part, texts, strict=True):
+        for signature, text, kept in zip(part, texts[: len(part)], texts[len(part) :], strict=True):
+            # A queue that was not there when it was resolved has no deaths from before.
+            back = None if kept is None else _returns(kept)
             for release, died, first, last, started_at in _entries(text, 5):
                 sum_ = sums.setdefault((signature, release), [0, first, last, started_at])
                 sum_[:] = sum_[0] + died, min(sum_[1], first), max(sum_[2], last), max(sum_[3], started_at)
+                found = first if back is None else back.get(release)
+                backs.setdefault((signature, release), []).extend([] if found is None else [found])
     return [
-        SignatureDeaths(*key, died, first / 1e6, last / 1e6, started_at / 1e6)
+        SignatureDeaths(*key, died, first / 1e6, last / 1e6, started_at / 1e6, min(backs[key], default=0) / 1e6)
         for key, (died, first, last, started_at) in sorted(sums.items())
     ]
+
+
+def _returns(kept: str) -> dict[int, int]:
+    """Return the first death on each release since a signature was last resolved, in microseconds."""
+    at = kept.partition(":")[0]
+    return {release: first for since, release, first in _entries(kept, 3) if str(since) == at}
 
 
 async def read_titles(link: RedisLink, beginning: str, limit: int) -> dict[str, str]:
@@ -96,7 +109,15 @@ def _entries(text: str | None, width: int) -> Iterator[list[int]]:
 async def set_facts(link: RedisLink, signature: str, before: SignatureFacts, after: SignatureFacts) -> bool:
     """Write what is set of a signature, if it is as `before`."""
     args = [signature, before.changed_by, f"{after.changed_by} {facts_text(after)}"]
-    return bool(await link.run("set_facts", [link.keys.signature_states], args))
+    if not await link.run("set_facts", [link.keys.signature_states], args):
+        return False
+    resolved = resolved_of(after)
+    if resolved is not None:
+        names, _ = await link.queues_and_time()
+        given = [signature, resolved.us, int(resolved.by_begin)]
+        places = [link.keys.of(name, "signature_releases") for name in names]
+        await link.run_many([Call("note_resolved", [place], given) for place in places])
+    return True
 
 
 async def read_filters(link: RedisLink) -> list[SavedFilter]:

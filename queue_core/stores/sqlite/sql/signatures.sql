@@ -6,11 +6,22 @@ SELECT signature, facts FROM signature_states WHERE :signatures IS NULL OR signa
 -- Write what is set of a signature.
 INSERT INTO signature_states (signature, facts) VALUES (?, ?) ON CONFLICT (signature) DO UPDATE SET facts = excluded.facts
 
+-- name: note_resolved
+-- Note when a signature was resolved: from then on the first death on each release is kept, too, under "<signature> <that time in us>".
+-- Of "<signature> resolved" n is that time, and last_started 0 where also attempts count that began before.
+INSERT INTO signature_releases (signature, release, n, first_at, last_at, last_started)
+VALUES (:signature || ' resolved', 0, :us, :at, :at, CASE WHEN :by_begin THEN :at ELSE 0.0 END)
+    ON CONFLICT DO UPDATE SET n = excluded.n, first_at = excluded.first_at, last_at = excluded.last_at, last_started = excluded.last_started
+
 -- name: deaths
--- The deaths of some signatures by release.
-SELECT signature, release, n, first_at, last_at, last_started FROM signature_releases
- WHERE signature IN (SELECT value FROM json_each(?))
- ORDER BY signature, release
+-- The deaths of some signatures by release, with the first one since each was last resolved (0: none).
+SELECT d.signature, d.release, d.n, d.first_at, d.last_at, d.last_started,
+       coalesce((SELECT b.first_at
+                   FROM signature_releases r JOIN signature_releases b ON b.signature = d.signature || ' ' || r.n AND b.release = d.release
+                  WHERE r.signature = d.signature || ' resolved' AND r.release = 0), 0.0)
+  FROM signature_releases d
+ WHERE d.signature IN (SELECT value FROM json_each(?))
+ ORDER BY d.signature, d.release
 
 -- name: titles
 -- The titles of errors whose signatures begin so, also of those that no dead job has any more.

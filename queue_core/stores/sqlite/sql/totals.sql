@@ -25,6 +25,13 @@ INSERT INTO signature_minutes (minute, signature, queue_id, n) VALUES (?, ?, ?, 
 INSERT INTO signature_releases (signature, release, n, first_at, last_at, last_started) VALUES (?1, ?2, ?3, ?4, ?4, ?5)
     ON CONFLICT DO UPDATE SET n = n + excluded.n, last_at = excluded.last_at, last_started = max(last_started, excluded.last_started)
 
+-- name: tally_return
+-- Keep the first death on a release since the error was last resolved; see signatures/note_resolved.
+INSERT INTO signature_releases (signature, release, n, first_at, last_at, last_started)
+SELECT ?1 || ' ' || n, ?2, ?3, ?4, ?4, ?5 FROM signature_releases
+ WHERE signature = ?1 || ' resolved' AND release = 0 AND ?4 > first_at AND (?5 > first_at OR last_started = 0 AND ?2 <> 0)
+    ON CONFLICT DO NOTHING
+
 -- name: tally_runs
 -- Add to what became of the jobs of one type on one release.
 INSERT INTO type_releases (type, release, completed, dead, last_at) VALUES (?, ?, ?, ?, ?)

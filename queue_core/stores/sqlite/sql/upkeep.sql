@@ -35,8 +35,8 @@ DELETE FROM error_signatures WHERE signature = ?
 DELETE FROM signature_states WHERE signature = ?
 
 -- name: remove_deaths
--- Forget the deaths of an error signature by release.
-DELETE FROM signature_releases WHERE signature = ?
+-- Forget the deaths of an error signature by release, and those since it was resolved.
+DELETE FROM signature_releases WHERE signature = ?1 OR signature > ?1 || ' ' AND signature < ?1 || '!'
 
 -- name: trim_unique
 -- Delete some unique keys without a holder.

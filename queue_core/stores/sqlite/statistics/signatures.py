@@ -13,6 +13,7 @@ from queue_core.model.triage.signatures import (
     TypeRuns,
     facts_of,
     facts_text,
+    resolved_of,
 )
 from queue_core.stores.sqlite.dialect import texts
 from queue_core.stores.sqlite.session import SqliteFile, Transaction
@@ -56,6 +57,9 @@ def set_facts(transaction: Transaction, signature: str, before: SignatureFacts, 
     if found.changed_by != before.changed_by:
         return False
     transaction.run("signatures/write_facts", (signature, facts_text(after)))
+    resolved = resolved_of(after)
+    if resolved is not None:
+        transaction.run("signatures/note_resolved", {"signature": signature, "us": resolved.us, **resolved._asdict()})
     return True
 
 

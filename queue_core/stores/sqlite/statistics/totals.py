@@ -172,6 +172,7 @@ class TallyWriter:
         now = transaction.now
         died = [(*key, n, now, self._started[key]) for key, n in self._died_on.items()]
         transaction.run_many("totals/tally_release", died)
+        transaction.run_many("totals/tally_return", died)
         runs = [(*key, completed, dead, now if completed else 0.0) for key, (completed, dead) in self._runs.items()]
         transaction.run_many("totals/tally_runs", runs)
 
