@@ -196,3 +196,29 @@ def test_a_mute_for_less_than_no_time_is_refused_in_words(file_shop: Shop) -> No
         number = given[-1].removeprefix("--for=")
         assert (answer.code, answer.out) == (2, "")
         assert f"a duration cannot be negative or infinite: '{number}'" in answer.err
+
+
+async def three(world: World) -> None:
+    """Of four signatures one is known, one has come back, one is new and one is resolved."""
+    for signature, deaths in (("a" * 12, 3), ("b" * 12, 1), ("d" * 12, 4)):
+        for _ in range(deaths):
+            await world.ended("dead", {"failure": failure(signature=signature)})
+        now = await world.now()
+        given = {"owner": "ana"} if signature[0] == "a" else {"state": "resolved", "release": "now"}
+        facts = changed(UNTOUCHED, 1, at=now, by="ana", **given)
+        assert await world.operations.set_facts(signature, UNTOUCHED, facts)
+    await world.ended("dead", {"failure": failure(signature="b" * 12)})
+    await world.ended("dead", {"failure": failure(signature="c" * 12)})
+
+
+def test_what_is_new_or_back_comes_first(shop: Shop) -> None:
+    shop.play(three)
+    groups = shop("dlq", "groups", "--json").body["groups"]
+    assert [(one["signature"][0], one["state"]) for one in groups] == [
+        ("b", "regressed"), ("c", "new"), ("a", "known"), ("d", "resolved"),
+    ]  # fmt: skip
+    text = shop("dlq", "groups").out
+    places = [text.index(one * 12) for one in "bcad"]
+    assert places == sorted(places)
+    first = shop("dlq", "groups", "--limit", "1", "--json").body["groups"]
+    assert [one["signature"][0] for one in first] == ["b"], "also where it would not be among the first by growth"

@@ -29,7 +29,7 @@ from jobconsole.cli.signatures import add_verbs_on_one
 from jobconsole.cli.tables import GROUPS, group_body, show_table
 from jobconsole.format.humanize import plural
 from jobconsole.present.facts import Fact, Facts, of_group
-from jobconsole.present.signature import since_mark, state_word
+from jobconsole.present.signature import since_mark, state_place, state_word
 
 if TYPE_CHECKING:
     from jobconsole.actions.export import ExportOptions
@@ -123,6 +123,8 @@ async def _write(jobs: JobQueue, options: argparse.Namespace, output: Output, ex
 
 
 _SLICES = 8
+_LOOKED_AT = 500
+"""Signatures whose states are read, at least, as many as the console shows."""
 
 
 def _in_columns(state: SignatureState) -> Facts:
@@ -133,7 +135,7 @@ def _in_columns(state: SignatureState) -> Facts:
 def add_arguments(parser: Parser) -> None:
     """Declare the verbs."""
     add = add_verbs(parser)
-    groups = add("groups", run_groups, "dead jobs by error signature, the fastest growing first")
+    groups = add("groups", run_groups, "dead jobs by error signature: new and regressed first, then by growth")
     add_filters(groups)
     groups.add_argument("--window", type=positive, default=900.0, metavar="T", help="of the growth (default 15m)")
     groups.add_argument("--limit", type=whole(1, 10_000), default=50, metavar="N", help="at most N (default 50)")
@@ -165,8 +167,10 @@ def run_groups(options: argparse.Namespace, output: Output) -> int:
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
         searched = await search(jobs, options, where)
-        groups = await jobs.inspector.signatures(where, options.window, _SLICES, options.limit)
-        states = await jobs.signatures.states(groups, options.window)
+        # The store sorts them by growth: what is new or back may be behind those that grow faster.
+        found = await jobs.inspector.signatures(where, options.window, _SLICES, max(options.limit, _LOOKED_AT))
+        states = await jobs.signatures.states(found, options.window)
+        groups = sorted(found, key=lambda one: state_place(states[one.signature]))[: options.limit]
         if output.as_json:
             bodies = [group_body(group, states[group.signature]) for group in groups]
             output.json({"window": options.window, "groups": bodies} | search_body(searched))

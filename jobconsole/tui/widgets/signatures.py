@@ -17,6 +17,7 @@ from jobconsole.format.cuts import dominant, shared
 from jobconsole.format.humanize import exact, moment_of, plural
 from jobconsole.format.spans import Spans
 from jobconsole.present.columns import signature_columns
+from jobconsole.present.signature import state_place
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.table import NO_MATCH, MarkTable
 from queue_core.model.filters import Filter
@@ -154,7 +155,7 @@ class SignatureTable(MarkTable[SignatureInfo]):
         One that is new or has come back goes on top at once, and a silenced one that was not there to the end.
         """
         shown = [info.signature for info in self.selection.rows]
-        silenced = [info.signature for info in ordered if self._rank(info) > 1 and info.signature not in shown]
+        silenced = [info.signature for info in ordered if self._place(info) > 1 and info.signature not in shown]
         kept = [name for name in shown if name not in risen]
         # What it does not know comes first there.
         return held_order(ordered, [*kept, *silenced] if kept else [], lambda info: info.signature)
@@ -183,11 +184,10 @@ class SignatureTable(MarkTable[SignatureInfo]):
         """Return them in their order: what is new or back first, what is muted last."""
         key = ORDERS[self.order][1]
         ordered = rows if key is None else sorted(rows, key=key, reverse=True)
-        return sorted(ordered, key=self._rank)
+        return sorted(ordered, key=self._place)
 
-    def _rank(self, row: SignatureInfo) -> int:
-        state = self.states.get(row.signature)
-        return 1 if state is None else 0 if state.needs_attention else {"resolved": 2, "muted": 3}.get(state.word, 1)
+    def _place(self, row: SignatureInfo) -> int:
+        return state_place(self.states.get(row.signature))
 
     def do_sort(self) -> None:
         """Sort by the next of the orders."""
