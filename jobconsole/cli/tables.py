@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jobconsole.cli.output import Output, TextColumn
 from jobconsole.core.rows import attempts_of, bands
 from jobconsole.format.humanize import elapsed, exact, plural, rate
-from jobconsole.format.words import outcome_phrase, state_phrase, undone_by
+from jobconsole.format.words import outcome_phrase, state_phrase, undoes, undone_by
 from jobconsole.present.facts import Fact, Facts, cells, moment, of_job
 from jobconsole.present.signature import state_body
 from queue_core.model.job import LINE_BYTES, Attempt, Job
@@ -263,8 +263,8 @@ def outcome(operation: Operation) -> str:
     return f"{text}; {safe(operation.note, 500)}" if operation.note else text
 
 
-def operation_body(operation: Operation) -> dict[str, Any]:
-    """Return an operation as JSON."""
+def operation_body(operation: Operation, undone: int | None = None) -> dict[str, Any]:
+    """Return an operation as JSON; `undone`: the number of the one that has undone it, as far as it was read."""
     request, outcomes, stage = operation.request, operation.outcomes, operation.stage
     return {
         "number": operation.number,
@@ -276,6 +276,8 @@ def operation_body(operation: Operation) -> dict[str, Any]:
         "why": request.why,
         **request.options._asdict(),
         **request.rollout._asdict(),
+        "undoes": undoes(operation) or None,
+        "undone_by": undone,
         "signatures": request.signatures,
         "total": operation.total,
         "done": operation.done,

@@ -260,10 +260,10 @@ _UNDOING = frozenset({"restore", "move", "resume", "mute", "resolve", "own", "no
 
 def undone_by(operations: Iterable[Operation]) -> dict[int, int]:
     """Return which of these operations have undone which, by the number of the undone one."""
-    return {number: one.number for one in operations if (number := _undoes(one))}
+    return {number: one.number for one in operations if (number := undoes(one))}
 
 
-def _undoes(operation: Operation) -> int:
+def undoes(operation: Operation) -> int:
     """Return the number of the operation that this one undoes; 0 where it undoes none, or has failed to."""
     found = _UNDOES.fullmatch(operation.request.why)
     brings_back = operation.request.verb in _UNDOING and operation.state not in {"failed", "cancelled"}

@@ -204,10 +204,13 @@ def of_schedule(planned: Planned, now: float) -> Facts:
     )
 
 
-def of_operation(operation: Operation, outcomes: Outcomes | None, canary: Outcomes | None = None) -> Facts:
+def of_operation(
+    operation: Operation, outcomes: Outcomes | None, canary: Outcomes | None = None, related: Facts = ()
+) -> Facts:
     """Return everything that is known of an operation: author, target, options, reason and results.
 
-    `outcomes`: of the jobs that it has retried; `canary`: of its canary, while that is waited for.
+    `outcomes`: of the jobs that it has retried; `canary`: of its canary, while that is waited for; `related`: which
+    operations it undoes, or was undone by.
     """
     request, members = operation.request, operation.total or None
     return (
@@ -217,6 +220,7 @@ def of_operation(operation: Operation, outcomes: Outcomes | None, canary: Outcom
         Fact("state", operation.state),
         Fact("who", "@".join(request.author)),
         Fact("why", request.why, "accent"),
+        *related,
         Fact("how", ", ".join(in_words(request.options, request.rollout))),
         Fact("signatures", ", ".join(request.signatures), "muted"),
         Fact("created", operation.created_at),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import re
 import signal
 import socket
 
@@ -91,6 +92,33 @@ class TestLooking:
         who = f"{getpass.getuser()}@{socket.gethostname()}"
         assert dead("job", "show", DEAD[0]).out.splitlines()[-1].endswith(f"Z  #1 delete by {who}: a typo")
         assert "operations:" not in dead("job", "show", DEAD[1]).out
+
+    def test_what_undid_it_and_what_it_undoes(self, dead: Shop) -> None:
+        dead("dlq", "delete", DEAD[0], "--yes")
+        assert dead("op", "undo", "1").code == 0
+        dead("dlq", "delete", DEAD[1], "--yes", "--why", "undoes #1")
+        shown = {number: dead("op", "show", str(number), "--json").body["operation"] for number in (1, 2, 3)}
+        assert [(one["undoes"], one["undone_by"]) for one in shown.values()] == [(None, 2), (1, None), (None, None)]
+        listed = {one["number"]: one for one in operations(dead)}
+        assert listed == shown
+        assert re.search(r"(?m)^undone by +#2$", dead("op", "show", "1").out)
+        assert re.search(r"(?m)^undoes +#1$", dead("op", "show", "2").out)
+        assert not re.search(r"(?m)^(undone by|undoes) ", dead("op", "show", "3").out)
+
+    def test_what_undid_it_long_after(self, dead: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is among the newest, or among those that came next."""
+        monkeypatch.setattr("jobconsole.cli.commands.op._MOST", 2)
+        for job_id in DEAD[:3]:
+            dead("dlq", "delete", job_id, "--yes")
+        dead("op", "undo", "2")
+        dead("op", "undo", "1")
+        for number, by in ((1, 5), (2, 4), (3, None), (4, None)):
+            assert dead("op", "show", str(number), "--json").body["operation"]["undone_by"] == by
+        for _ in range(2):
+            dead("queue", "pause", "work")
+            dead("queue", "resume", "work")
+        assert dead("op", "show", "2", "--json").body["operation"]["undone_by"] == 4
+        assert dead("op", "show", "1", "--json").body["operation"]["undone_by"] is None, "neither"
 
     def test_as_it_was(self, file_shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("queue_core.client.operations.this_author", lambda: Author("anna", "ops-1"))

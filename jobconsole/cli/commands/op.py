@@ -16,8 +16,8 @@ from jobconsole.cli.root import Parser, add_change, add_verbs, whole
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import operation_body, outcome, show_facts, show_operations, state_of_progress
 from jobconsole.format.humanize import plural
-from jobconsole.format.words import IMMEDIATE, not_opened
-from jobconsole.present.facts import of_operation
+from jobconsole.format.words import IMMEDIATE, not_opened, undoes, undone_by
+from jobconsole.present.facts import Fact, of_operation
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ async def _run_to_end(jobs: JobQueue, output: Output, number: int, submitted: li
 _POLL = 0.5
 """Seconds between two looks at an operation that is watched."""
 _MOST = 1000
-"""Operations that `op run` takes up at a time."""
+"""Operations that `op run` takes up at a time, and that are looked at for what undid another one."""
 
 
 def run_watch(options: argparse.Namespace, output: Output) -> int:
@@ -327,7 +327,9 @@ def run_list(options: argparse.Namespace, output: Output) -> int:
         shown, more = found[: options.limit], len(found) > options.limit
         before = shown[-1].number if more else None
         if output.as_json:
-            output.json({"operations": [operation_body(operation) for operation in shown], "before": before})
+            undone = undone_by(found)
+            bodies = [operation_body(one, undone.get(one.number)) for one in shown]
+            output.json({"operations": bodies, "before": before})
             return DONE
         show_operations(output, shown)
         if more:
@@ -346,16 +348,30 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
         tried = operation.request.verb == "retry" and operation.processed > 0
         outcomes = await operations.outcomes(number) if tried else None
         ids = await operations.changed_ids(number, _IDS_JSON if output.as_json else _IDS)
+        undone = await _undone_by(operations, number)
         if output.as_json:
-            body = operation_body(operation)
+            body = operation_body(operation, undone)
             counts = None if outcomes is None else outcomes._asdict() | {"ended": outcomes.ended}
             output.json({"operation": body, "outcomes": counts, "ids": ids})
             return DONE
-        show_facts(output, of_operation(operation, outcomes))
+        before = undoes(operation)
+        related = (
+            Fact("undoes", f"#{before}" if before else None),
+            Fact("undone by", f"#{undone}" if undone else None, "warn"),
+        )
+        show_facts(output, of_operation(operation, outcomes, related=related))
         _show_ids(output, operation, ids)
         return DONE
 
     return connected(options, output, run)
+
+
+async def _undone_by(operations: Operations, number: int) -> int | None:
+    """Return which operation has undone this one, of the newest ones and of those that came next."""
+    newest = await operations.list_operations(_MOST)
+    between = newest[-1].number if newest else number
+    after = [] if between <= number else await operations.list_operations(_MOST, min(between, number + _MOST + 1))
+    return undone_by([*newest, *after]).get(number)
 
 
 def _show_ids(output: Output, operation: Operation, ids: list[str]) -> None:
