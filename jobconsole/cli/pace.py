@@ -192,9 +192,16 @@ def rate(text: str) -> float:
 
 def ramp(text: str) -> tuple[int, ...]:
     """Return the steps of 1,10,100."""
+    from queue_core.errors import InvalidArgument
+    from queue_core.model.operation import Rollout
+    from queue_core.model.validation import check_rollout
+
     if not re.fullmatch(r"\d{1,9}(,\d{1,9})*", text) or not all(int(step) for step in text.split(",")):
         raise argparse.ArgumentTypeError(f"'{text}' is no ramp; write the jobs of each step, as in 1,10,100")
-    return tuple(int(step) for step in text.split(","))
+    try:
+        return check_rollout(Rollout(ramp=tuple(int(step) for step in text.split(",")))).ramp
+    except InvalidArgument as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
 
 
 def begin_at(text: str) -> datetime:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from math import isnan
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob
 from queue_core.model.operation import Rollout
 from queue_core.model.text import storable
+from queue_core.model.triage.release import parse_release
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _SIZES = {"b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 1000, "mb": 1000_000, "gb": 1000_000_000}
@@ -211,17 +213,14 @@ def check_rollout(rollout: Rollout) -> Rollout:
     Raises:
         InvalidArgument: a value of it cannot be, or two of them do not go together.
     """
-    steps = rollout.ramp
     if isinstance(rollout.canary, bool) or not isinstance(rollout.canary, int) or rollout.canary < 0:
         raise InvalidArgument(f"a canary is a whole number of jobs, not {rollout.canary!r}")
     if rollout.rate is not None and not 0 < rollout.rate < float("inf"):
         raise InvalidArgument(f"a rate is more than 0 jobs a second, not {rollout.rate!r}")
     if rollout.stop_percent is not None and not 0 <= rollout.stop_percent <= 100:
         raise InvalidArgument(f"a threshold is 0 to 100 percent, not {rollout.stop_percent!r}")
-    whole = isinstance(steps, tuple) and all(type(step) is int and 0 < step < 2**31 for step in steps)
-    if not whole or len(steps) > RAMP_STEPS:
-        raise InvalidArgument(f"a ramp is at most {RAMP_STEPS} whole numbers of jobs, not {steps!r}")
-    if steps and rollout.canary:
+    _check_ramp(rollout.ramp)
+    if rollout.ramp and rollout.canary:
         raise InvalidArgument("a ramp begins with a canary of its own: give one of the two")
     if rollout.first_failure and not (rollout.first_steps and rollout.stop_percent is not None):
         raise InvalidArgument("first failures count for the threshold of a canary or a ramp: give both")
@@ -230,7 +229,20 @@ def check_rollout(rollout: Rollout) -> Rollout:
         raise InvalidArgument(f"an operation begins at a time with its time zone, not {at!r}")
     if rollout.when_release is not None:
         check_name(rollout.when_release, "the release")
+        try:
+            parse_release(rollout.when_release)
+        except ValueError as error:
+            raise InvalidArgument(str(error)) from None
     return rollout
+
+
+def _check_ramp(steps: tuple[int, ...]) -> None:
+    whole = isinstance(steps, tuple) and all(type(step) is int and 0 < step < 2**31 for step in steps)
+    if not whole or len(steps) > RAMP_STEPS:
+        raise InvalidArgument(f"a ramp is at most {RAMP_STEPS} whole numbers of jobs, not {steps!r}")
+    if any(later <= step for step, later in pairwise(steps)):
+        given = ",".join(map(str, steps))
+        raise InvalidArgument(f"each step of a ramp has more jobs than the one before, as 1,10,100 have, not {given}")
 
 
 def check_run_at(run_at: object) -> float:

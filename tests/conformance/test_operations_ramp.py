@@ -219,7 +219,7 @@ async def test_a_canary_may_count_first_failures(jobs: JobQueue) -> None:
 
 async def test_what_is_skipped_in_a_step_does_not_hold_up_a_ramp(jobs: JobQueue) -> None:
     ids = await dead_jobs(jobs, 6)
-    number = (await jobs.operations.submit(asked(rollout=Rollout(ramp=(2, 2), stop_percent=0.0)), ids)).number
+    number = (await jobs.operations.submit(asked(rollout=Rollout(ramp=(1, 3), stop_percent=0.0)), ids)).number
     await jobs.operations.change("retry", ids[:4])
     operation = await jobs.operations.run(number)
     assert (operation.state, operation.processed, operation.skipped) == ("done", 2, 4)
@@ -250,6 +250,8 @@ async def test_executors_that_come_and_go_take_each_step_once(jobs: JobQueue) ->
     [
         ({"ramp": (1, 0)}, "a ramp is at most 10 whole numbers"),
         ({"ramp": (1,) * 11}, "a ramp is at most 10 whole numbers"),
+        ({"ramp": (100, 10)}, "each step of a ramp has more jobs than the one before"),
+        ({"ramp": (1, 10, 10)}, "each step of a ramp has more jobs than the one before"),
         ({"ramp": (1, 10), "canary": 10}, "begins with a canary of its own"),
         ({"first_failure": True, "stop_percent": 20.0}, "give both"),
         ({"first_failure": True, "canary": 10}, "give both"),

@@ -137,3 +137,13 @@ async def test_a_worker_and_a_manual_claim_have_it(mode_settings: Any) -> None:
         await job.fail("broken", retry=False)
         (attempt,) = await jobs.attempts(other.id)
         assert attempt.release == "r124"
+
+
+async def test_one_whose_name_is_refused_today_is_read(world: World) -> None:
+    """The screens use these signs for what is unknown; a worker of an earlier version may have announced one."""
+    number = await world.store.register_release("?")
+    job_id = await world.insert()
+    await world.settle(await world.claim_job(job_id, release=number), "dead")
+    assert (await world.job(job_id)).release == "?"
+    assert [one.name for one in await world.inspector.releases()] == ["?"]
+    assert [job.id for job in (await world.inspector.jobs(parse("release:?"), 10)).jobs] == [job_id]

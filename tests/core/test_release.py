@@ -1,10 +1,14 @@
 """Names of releases, and the one order of deploys, rollbacks and hotfixes."""
 
 import pytest
+from pydantic import ValidationError
 
-from queue_core.errors import ConfigurationError
+from queue_core.errors import ConfigurationError, InvalidArgument
+from queue_core.model.operation import Rollout
 from queue_core.model.settings import JobsSettings, with_release
+from queue_core.model.triage.checks import check_mended
 from queue_core.model.triage.release import parse_release, place_among, version_of
+from queue_core.model.validation import check_rollout
 
 ORDERS = (
     ("r9", "r10", "r124"),
@@ -59,7 +63,24 @@ def test_a_new_one_has_one_place(name: str, known: list[str], place: int) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["", " r1", "r1\n", "r\x1b[31m1", "r\u202e1", "r\u200b1", "x" * 65, 124, None, "r\ufe0f1"]
+    "name",
+    [
+        "",
+        " r1",
+        "r1\n",
+        "r\x1b[31m1",
+        "r\u202e1",
+        "r\u200b1",
+        "x" * 65,
+        124,
+        None,
+        "r\ufe0f1",
+        "?",
+        "-",
+        "--",
+        "…",
+        "- ?",
+    ],
 )
 def test_names_that_cannot_be(name: object) -> None:
     with pytest.raises(ValueError, match="release"):
@@ -69,7 +90,17 @@ def test_names_that_cannot_be(name: object) -> None:
 
 
 def test_names_that_can_be() -> None:
-    for name in ("r124", "2026-11-23 10:00", "föö/bar@7f3", "x" * 64):
+    for name in ("1", "é", "v-1", "r124", "2026-11-23 10:00", "föö/bar@7f3", "x" * 64):
         assert parse_release(name) == name
         assert JobsSettings(release=name).release == name
     assert JobsSettings(release="").release is None
+
+
+@pytest.mark.parametrize("name", ["?", "-", "..."])
+def test_a_name_that_reads_as_unknown_is_refused_everywhere(name: str) -> None:
+    with pytest.raises(ValidationError, match="a release's name has a letter or a digit"):
+        JobsSettings(release=name)
+    with pytest.raises(InvalidArgument, match="a release's name has a letter or a digit"):
+        check_mended(name)
+    with pytest.raises(InvalidArgument, match="a release's name has a letter or a digit"):
+        check_rollout(Rollout(when_release=name))

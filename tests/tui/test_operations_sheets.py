@@ -98,6 +98,7 @@ async def test_fields_are_stepped_through_and_typed_into(sit: Sit, jobs: JobQueu
 @pytest.mark.parametrize(
     ("label", "keys", "said"),
     [
+        ("ramp", "100,10", "each step of a ramp has more jobs than"),
         ("rate", "0", "a rate is more than 0 jobs a second"),
         ("stop if", "101", "a threshold is 0 to 100 percent"),
         ("delay", "5d5", "is no duration"),

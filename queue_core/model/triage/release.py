@@ -20,7 +20,7 @@ def parse_release(value: object) -> str:
     """Return the name of a release, such as "r124", "1.5.0" or a commit's hash.
 
     Raises:
-        ValueError: empty, too long, or with characters that cannot be printed.
+        ValueError: empty, too long, without a letter or a digit, or with characters that cannot be printed.
     """
     if not isinstance(value, str):
         raise ValueError(f'a release is a text in quotes, such as "r124", not {value!r}')  # noqa: TRY004
@@ -30,6 +30,8 @@ def parse_release(value: object) -> str:
         raise ValueError(f"a release's name has {len(value)} characters; the limit is {LONGEST_RELEASE}")
     if not value.isprintable() or safe(value) != value or value.strip() != value:
         raise ValueError(f"a release's name cannot hold control or unseen characters, or spaces at its ends: {value!r}")
+    if not any(map(str.isalnum, value)):
+        raise ValueError(f"a release's name has a letter or a digit: {value!r} reads as an unknown one in lists")
     return value
 
 
