@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from jobconsole.cli.failures import Missing, UsageError, note, progress
 from jobconsole.cli.root import duration
+from jobconsole.format.ids import PART, canonical_id
 from queue_core.errors import FilterError, JobNotFound, QueueNotFound
 
 if TYPE_CHECKING:
@@ -159,23 +158,18 @@ def canonical(job_id: str) -> str:
     Raises:
         JobNotFound: it is neither, so no job has it.
     """
-    try:
-        return str(UUID(job_id))
-    except ValueError:
-        if _PART.fullmatch(job_id) and len(job_id.partition("-")[0]) >= LEAST_PREFIX:
-            return job_id
-        raise JobNotFound(job_id) from None
+    found = canonical_id(job_id)
+    if found is None:
+        raise JobNotFound(job_id)
+    return found
 
 
-LEAST_PREFIX = 4
-"""Characters of an id from which it is looked for."""
 WHOLE = 36
 """Characters of a whole id."""
 PAGE, PAGES = 200, 10
 """Jobs that are read at a time, and how often, for an id whose middle is left out."""
 NAMED = 4
 """Ids that the sentence about an ambiguous one names."""
-_PART = re.compile(r"(?i)([0-9a-f]+(?:-[0-9a-f]*)*)(?:(?:\u2026|\.\.\.|~)([0-9a-f]+))?")
 
 
 async def find_id(jobs: JobQueue, given: str) -> str:
@@ -187,7 +181,7 @@ async def find_id(jobs: JobQueue, given: str) -> str:
         JobNotFound: no job has such an id.
         UsageError: several have, or too many begin so to find the one that ends so.
     """
-    part = _PART.fullmatch(given)
+    part = PART.fullmatch(given)
     if part is not None and len(given) == WHOLE:
         return given
     if part is None:

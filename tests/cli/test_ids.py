@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jobconsole.cli import selection
+from jobconsole.cli.commands import launch
+from jobconsole.tui.base.links import Link
 from tests.cli.conftest import Shop
 from tests.conformance.world import World
 
@@ -67,3 +69,33 @@ def test_the_search_for_a_tail_is_bounded(four: Shop, monkeypatch: pytest.Monkey
     monkeypatch.setattr(selection, "PAGES", 1)
     answer = four("job", "show", "01a1…0000")
     assert (answer.code, answer.err) == (2, "jobconsole: more than 1 ids begin like '01a1…0000'; give more of it\n")
+
+
+@pytest.mark.parametrize("given", ["01a1fdb9", "01a1fdb8…ff7d", "01A1FDB8~ff7d", "01a1fdb8%E2%80%A6ff7d", IDS[0]])
+def test_a_link_takes_a_part_of_an_id(four: Shop, given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Link | None] = []
+    monkeypatch.setattr(launch, "show_console", lambda options, link: bool(opened.append(link)))
+    monkeypatch.setattr(launch, "_check_terminal", lambda: None)
+    body = four("open", f"jobconsole:///job/{given}", "--json").body
+    assert four(*body["command"][1:], "--json").body["job"]["id"] in IDS
+    assert four("open", f"jobconsole:///job/{given}").code == 0
+    assert opened == [Link("job", IDS[2] if given == "01a1fdb9" else IDS[0])]
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "sentence"),
+    [
+        ("01a1fdb8", 2, "'01a1fdb8' is part of several ids: "),
+        ("03c3", 4, "no job with id 03c3"),
+        ("01a", 2, "the link names no job: after job/ comes its id or a part of it"),
+        ("nothing", 2, "the link names no job"),
+    ],
+)
+def test_a_link_to_what_is_no_job(
+    four: Shop, given: str, code: int, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "_check_terminal", lambda: None)
+    answer = four("open", f"jobconsole:///job/{given}")
+    assert (answer.code, answer.out) == (code, "")
+    assert answer.err.startswith(f"jobconsole: {sentence}")
+    assert answer.err.count("\n") == 1

@@ -6,19 +6,22 @@ import argparse
 import gc
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jobconsole.cli.commands.contexts import info_of, places_of
 from jobconsole.cli.failures import DONE, FAILED, UsageError, progress
 from jobconsole.cli.output import Output, TextColumn
 from jobconsole.cli.root import Parser, add_debug, add_globals, whole
-from jobconsole.cli.session import settings_of
+from jobconsole.cli.session import connected, settings_of
+from jobconsole.format.ids import whole_id
 from jobconsole.settings import check_servers, read_settings
 from queue_core.model.addresses import mask
 
 if TYPE_CHECKING:
     from jobconsole.settings import ConsoleSettings
     from jobconsole.tui.base.links import Link
+    from queue_core.queue import JobQueue
 
 
 def add_ui_arguments(parser: Parser) -> None:
@@ -65,15 +68,19 @@ def _show_console(
 ) -> tuple[int, str | None]:
     """Show one context; return the exit code, and the context that was chosen to be shown next."""
     check_servers(settings)
-    # Without a terminal, Textual would write escape sequences into a file and report success.
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("the console needs a terminal; 'jobconsole dlq groups' and 'jobconsole job list' do not")
+    _check_terminal()
     from jobconsole.tui.app import run_console
 
     places, context = places_of(settings, path), info_of(settings)
     places.given = tuple(given)
     code = run_console(settings.jobs, read_only=settings.read_only, context=context, link=link, places=places)
     return int(code), places.chosen
+
+
+def _check_terminal() -> None:
+    # Without a terminal, Textual would write escape sequences into a file and report success.
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("the console needs a terminal; 'jobconsole dlq groups' and 'jobconsole job list' do not")
 
 
 CARRIED = ("config", "context", "postgres_url", "schema", "redis_url", "prefix")
@@ -93,13 +100,14 @@ def run_open(options: argparse.Namespace, output: Output) -> int:
     """Open the console at a place; with --json, write what the link means and which command shows the same.
 
     Raises:
-        UsageError: it is no link, or there is no terminal.
+        UsageError: it is no link, several jobs have such an id, or there is no terminal.
+        JobNotFound, StoreUnavailable: a part of an id cannot be found.
         ConfigurationError: the link's context is unknown, or, without --json, no servers are configured.
     """
     from jobconsole.tui.base.links import LinkError, parse_link
 
     try:
-        link = parse_link(options.link)
+        link = parse_link(options.link, parts=True)
     except LinkError as error:
         raise UsageError(str(error)) from None
     if link.context and getattr(options, "context", None) is None:
@@ -110,7 +118,28 @@ def run_open(options: argparse.Namespace, output: Output) -> int:
         body = {"context": link.context or None, "place": link.place, "value": link.value or None}
         output.json({**body, "command": _command(link, options), "masked": _masked(options)})
         return DONE
+    if link.place == "job" and whole_id(link.value) is None:
+        _check_terminal()
+        link = _whole(options, output, link)
     return show_console(options, link)
+
+
+def _whole(options: argparse.Namespace, output: Output, link: Link) -> Link:
+    """Return the link with the whole id of its job.
+
+    Raises:
+        UsageError, JobNotFound, StoreUnavailable: it is not found, or several have such an id.
+    """
+    from jobconsole.cli.selection import find_id
+
+    found: list[str] = []
+
+    async def find(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        found.append(await find_id(jobs, link.value))
+        return DONE
+
+    connected(options, output, find)
+    return replace(link, value=found[0])
 
 
 def _given(options: argparse.Namespace) -> dict[str, str | None]:

@@ -16,10 +16,11 @@ from jobconsole.cli.output import Output
 from jobconsole.cli.pace import queue
 from jobconsole.cli.reload import GRACE, watch
 from jobconsole.cli.root import Parser, add_change, add_verbs, duration, port, positive, size, whole
-from jobconsole.cli.selection import LEAST_PREFIX, NAMED
+from jobconsole.cli.selection import NAMED
 from jobconsole.cli.session import connected, settings_of, start_log
 from jobconsole.cli.tables import WORKERS, show_table, worker_body
 from jobconsole.format.humanize import plural
+from jobconsole.format.ids import LEAST_PREFIX
 from jobconsole.present.facts import of_worker
 from queue_core.errors import ConfigurationError, ReadOnly
 from queue_core.model.text import safe

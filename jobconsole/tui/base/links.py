@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
-from uuid import UUID
 
+from jobconsole.format.ids import canonical_id, whole_id
 from jobconsole.tui.views import VIEW_OF, VIEWS
 from queue_core.errors import FilterError
 from queue_core.model.filters import parse
@@ -44,8 +44,8 @@ class Link:
         return f"{SCHEME}{quote(self.context, safe='')}/{self.place}{value}"
 
 
-def parse_link(text: str) -> Link:
-    """Return the place that a link leads to.
+def parse_link(text: str, parts: bool = False) -> Link:
+    """Return the place that a link leads to; with `parts` a job may be named by a part of its id, its value then.
 
     Raises:
         LinkError: it is none, or leads nowhere.
@@ -58,15 +58,15 @@ def parse_link(text: str) -> Link:
     value = rest[1] if len(rest) > 1 else ""
     if place is None or len(rest) > 2 or (value and place == VIEW_OF[place].name and not VIEW_OF[place].filtered):
         raise LinkError(f"the link leads nowhere; there are {', '.join(_PLACES)}")
-    return Link(place, _checked(place, value), context)
+    return Link(place, _checked(place, value, parts), context)
 
 
-def _checked(place: str, value: str) -> str:
+def _checked(place: str, value: str, parts: bool) -> str:
     if place == "job":
-        try:
-            return str(UUID(value))
-        except ValueError:
-            raise LinkError("the link names no job: after job/ comes its id") from None
+        job_id = canonical_id(value) if parts else whole_id(value)
+        if job_id is None:
+            raise LinkError(f"the link names no job: after job/ comes its id{' or a part of it' if parts else ''}")
+        return job_id
     if place == "signature":
         if not _SIGNATURE.fullmatch(value):
             raise LinkError("the link names no signature: after signature/ come up to 12 hexadecimal digits")
