@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from jobconsole.cli.failures import UsageError, guarded
+from jobconsole.cli.failures import UsageError, guarded, harmless
 from jobconsole.cli.output import Output
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ _MAY_BE_EMPTY = {"prefix", "why"}
 """What an empty text means something for: keys without a prefix, no reason."""
 
 
+_LONGEST, _NAMED = 60, 5
+"""Characters of an unknown argument, and how many of them, that an error names."""
 _NEGATIVE = re.compile(r"-\d[\d.]*[a-z]*")
 """A number or a duration below 0."""
 
@@ -38,6 +40,14 @@ class Parser(argparse.ArgumentParser):
         if self._declared_by is not None:
             (module, _, function), self._declared_by = self._declared_by.partition(":"), None
             getattr(import_module(module), function)(self)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """Parse; what is unknown is named, the first ones and not at any length."""
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            named = " ".join(harmless(word, _LONGEST) for word in unknown[:_NAMED])
+            self.error(f"unrecognized arguments: {named}{' …' if len(unknown) > _NAMED else ''}")
+        return found
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse, after the noun's module has declared its arguments."""

@@ -28,6 +28,12 @@ WRONG = {
     "job lst": "no verb 'lst'; did you mean 'list'?",
     "job": "the following arguments are required: VERB; see 'jobconsole job --help'",
     "job list --nosuch": "unrecognized arguments: --nosuch; see 'jobconsole --help'",
+    "dlq retry --all --ramp 100,10": "argument --ramp: each step of a ramp has more jobs than the one before, as "
+    "1,10,100 have, not 100,10; see 'jobconsole dlq retry --help'",
+    "dlq retry --all --ramp 1,10,10": "argument --ramp: each step of a ramp has more jobs than the one before, as "
+    "1,10,100 have, not 1,10,10; see 'jobconsole dlq retry --help'",
+    "job retry --all --ramp 10,1 --dry-run": "argument --ramp: each step of a ramp has more jobs than the one before, "
+    "as 1,10,100 have, not 10,1; see 'jobconsole job retry --help'",
     "job list --limit 0": "argument --limit: '0' is not a whole number from 1 to 10,000; "
     "see 'jobconsole job list --help'",
     "job list --older-than soon": "argument --older-than: 'soon' is no duration; write seconds, or for example 500ms, "
@@ -270,3 +276,14 @@ class TestSchema:
         assert answer.err == (
             f"jobconsole: the database has schema 99, newer than {KNOWN} known here; upgrade this program\n"
         )
+
+
+@pytest.mark.parametrize("line", [["job", "list"], ["dlq", "groups"], []], ids=" ".join)
+def test_what_is_unknown_is_named_and_not_at_its_length(line: list[str]) -> None:
+    answer = Cli(NOWHERE)(*line, "--nosuch" + "x" * 10_000)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("jobconsole: unrecognized arguments: --nosuchxxx")
+    assert "; see 'jobconsole --help'" in answer.err
+    assert len(answer.err) < 200
+    answer = Cli(NOWHERE)(*line, *(f"--x{number}" for number in range(1_000)))
+    assert answer.err == "jobconsole: unrecognized arguments: --x0 --x1 --x2 --x3 --x4 …; see 'jobconsole --help'\n"
