@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import Missing, UsageError, note, progress
+from jobconsole.cli.failures import DONE, Missing, UsageError, note, progress
+from jobconsole.cli.output import Output
 from jobconsole.cli.root import duration
-from jobconsole.format.ids import PART, canonical_id
+from jobconsole.cli.session import connected
+from jobconsole.format.words import PART, canonical_id
 from queue_core.errors import FilterError, JobNotFound, QueueNotFound
 
 if TYPE_CHECKING:
@@ -195,6 +197,18 @@ async def find_id(jobs: JobQueue, given: str) -> str:
     if len(found) > 1:
         named = ", ".join(found[:NAMED])
         raise UsageError(f"'{given}' is part of several ids: {named}{' and others' if len(found) > NAMED else ''}")
+    return found[0]
+
+
+def look_up(options: argparse.Namespace, output: Output, given: str) -> str:
+    """Return the id that begins so, on a connection of its own; see `find_id`."""
+    found: list[str] = []
+
+    async def find(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        found.append(await find_id(jobs, given))
+        return DONE
+
+    connected(options, output, find)
     return found[0]
 
 

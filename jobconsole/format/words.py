@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
+from uuid import UUID
 
 from jobconsole.format.humanize import clock, exact, moment_of
 from queue_core.model.text import safe
@@ -268,3 +269,23 @@ def undoes(operation: Operation) -> int:
     found = _UNDOES.fullmatch(operation.request.why)
     brings_back = operation.request.verb in _UNDOING and operation.state not in {"failed", "cancelled"}
     return int(found[1]) if found and brings_back else 0
+
+
+LEAST_PREFIX = 4
+"""Characters of an id from which it is looked for."""
+PART = re.compile(r"(?i)([0-9a-f]+(?:-[0-9a-f]*)*)(?:(?:\u2026|\.\.\.|~)([0-9a-f]+))?")
+"""The beginning of an id, and its end where the middle is left out."""
+
+
+def whole_id(text: str) -> str | None:
+    """Return a whole id as stores write it; None: it is none."""
+    try:
+        return str(UUID(text))
+    except ValueError:
+        return None
+
+
+def canonical_id(text: str) -> str | None:
+    """Return a whole id as stores write it, and a part of one as it was given; None: it is neither."""
+    part = PART.fullmatch(text) is not None and len(text.partition("-")[0]) >= LEAST_PREFIX
+    return whole_id(text) or (text if part else None)

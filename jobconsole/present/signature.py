@@ -20,13 +20,6 @@ def state_word(state: SignatureState) -> str:
     return state.word.upper() if state.needs_attention else state.word
 
 
-def state_place(state: SignatureState | None) -> int:
-    """Return the place of a state among others in lists: what is new or back, the others, resolved and muted ones."""
-    if state is not None and state.needs_attention:
-        return 0
-    return 1 if state is None else {"resolved": 2, "muted": 3}.get(state.word, 1)
-
-
 def since_mark(state: SignatureState) -> str:
     """Return the release where a signature began or came back; "r124!" where none before died, though its type ran."""
     if state.word == "regressed":

@@ -29,7 +29,7 @@ from jobconsole.cli.signatures import add_verbs_on_one
 from jobconsole.cli.tables import GROUPS, group_body, show_table
 from jobconsole.format.humanize import plural
 from jobconsole.present.facts import Fact, Facts, of_group
-from jobconsole.present.signature import since_mark, state_place, state_word
+from jobconsole.present.signature import since_mark, state_word
 
 if TYPE_CHECKING:
     from jobconsole.actions.export import ExportOptions
@@ -170,7 +170,7 @@ def run_groups(options: argparse.Namespace, output: Output) -> int:
         # The store sorts them by growth: what is new or back may be behind those that grow faster.
         found = await jobs.inspector.signatures(where, options.window, _SLICES, max(options.limit, _LOOKED_AT))
         states = await jobs.signatures.states(found, options.window)
-        groups = sorted(found, key=lambda one: state_place(states[one.signature]))[: options.limit]
+        groups = sorted(found, key=lambda one: states[one.signature].place)[: options.limit]
         if output.as_json:
             bodies = [group_body(group, states[group.signature]) for group in groups]
             output.json({"window": options.window, "groups": bodies} | search_body(searched))

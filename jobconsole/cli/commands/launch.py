@@ -13,15 +13,13 @@ from jobconsole.cli.commands.contexts import info_of, places_of
 from jobconsole.cli.failures import DONE, FAILED, UsageError, progress
 from jobconsole.cli.output import Output, TextColumn
 from jobconsole.cli.root import Parser, add_debug, add_globals, whole
-from jobconsole.cli.session import connected, settings_of
-from jobconsole.format.ids import whole_id
+from jobconsole.cli.session import settings_of
 from jobconsole.settings import check_servers, read_settings
 from queue_core.model.addresses import mask
 
 if TYPE_CHECKING:
     from jobconsole.settings import ConsoleSettings
     from jobconsole.tui.base.links import Link
-    from queue_core.queue import JobQueue
 
 
 def add_ui_arguments(parser: Parser) -> None:
@@ -118,28 +116,12 @@ def run_open(options: argparse.Namespace, output: Output) -> int:
         body = {"context": link.context or None, "place": link.place, "value": link.value or None}
         output.json({**body, "command": _command(link, options), "masked": _masked(options)})
         return DONE
-    if link.place == "job" and whole_id(link.value) is None:
+    if link.by_part:
+        from jobconsole.cli.selection import look_up
+
         _check_terminal()
-        link = _whole(options, output, link)
+        link = replace(link, value=look_up(options, output, link.value))
     return show_console(options, link)
-
-
-def _whole(options: argparse.Namespace, output: Output, link: Link) -> Link:
-    """Return the link with the whole id of its job.
-
-    Raises:
-        UsageError, JobNotFound, StoreUnavailable: it is not found, or several have such an id.
-    """
-    from jobconsole.cli.selection import find_id
-
-    found: list[str] = []
-
-    async def find(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        found.append(await find_id(jobs, link.value))
-        return DONE
-
-    connected(options, output, find)
-    return replace(link, value=found[0])
 
 
 def _given(options: argparse.Namespace) -> dict[str, str | None]:

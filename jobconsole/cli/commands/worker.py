@@ -20,7 +20,7 @@ from jobconsole.cli.selection import NAMED
 from jobconsole.cli.session import connected, settings_of, start_log
 from jobconsole.cli.tables import WORKERS, show_table, worker_body
 from jobconsole.format.humanize import plural
-from jobconsole.format.ids import LEAST_PREFIX
+from jobconsole.format.words import LEAST_PREFIX
 from jobconsole.present.facts import of_worker
 from queue_core.errors import ConfigurationError, ReadOnly
 from queue_core.model.text import safe

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-from jobconsole.format.ids import canonical_id, whole_id
+from jobconsole.format.words import canonical_id, whole_id
 from jobconsole.tui.views import VIEW_OF, VIEWS
 from queue_core.errors import FilterError
 from queue_core.model.filters import parse
@@ -36,6 +36,11 @@ class Link:
     value: str = ""
     # name of the context in the configuration file; "" for whichever is used
     context: str = ""
+
+    @property
+    def by_part(self) -> bool:
+        """Whether it names a job by a part of its id."""
+        return self.place == "job" and whole_id(self.value) is None
 
     @property
     def text(self) -> str:

@@ -17,7 +17,6 @@ from jobconsole.format.cuts import dominant, shared
 from jobconsole.format.humanize import exact, moment_of, plural
 from jobconsole.format.spans import Spans
 from jobconsole.present.columns import signature_columns
-from jobconsole.present.signature import state_place
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.table import NO_MATCH, MarkTable
 from queue_core.model.filters import Filter
@@ -187,7 +186,8 @@ class SignatureTable(MarkTable[SignatureInfo]):
         return sorted(ordered, key=self._place)
 
     def _place(self, row: SignatureInfo) -> int:
-        return state_place(self.states.get(row.signature))
+        state = self.states.get(row.signature)
+        return 1 if state is None else state.place
 
     def do_sort(self) -> None:
         """Sort by the next of the orders."""

@@ -284,6 +284,11 @@ class SignatureState:
         """Whether it is new or came back."""
         return self.word in ("new", "regressed")
 
+    @property
+    def place(self) -> int:
+        """Its place among others in lists: what is new or back, the others, resolved and muted ones."""
+        return 0 if self.needs_attention else {"resolved": 2, "muted": 3}.get(self.word, 1)
+
 
 class SignatureCounts(NamedTuple):
     """What a judgement needs to know of a signature beside what was set."""
