@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
             (module, _, function), self._declared_by = self._declared_by.partition(":"), None
             getattr(import_module(module), function)(self)
 
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:  # type: ignore[override]
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; what is unknown is named, the first ones and not at any length."""
         found, unknown = self.parse_known_args(args, namespace)
         if unknown:

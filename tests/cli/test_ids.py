@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 import pytest
 
 from jobconsole.cli import selection
@@ -74,7 +76,12 @@ def test_the_search_for_a_tail_is_bounded(four: Shop, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("given", ["01a1fdb9", "01a1fdb8…ff7d", "01A1FDB8~ff7d", "01a1fdb8%E2%80%A6ff7d", IDS[0]])
 def test_a_link_takes_a_part_of_an_id(four: Shop, given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Link | None] = []
-    monkeypatch.setattr(launch, "show_console", lambda options, link: bool(opened.append(link)))
+
+    def show(options: argparse.Namespace, link: Link | None) -> int:
+        opened.append(link)
+        return 0
+
+    monkeypatch.setattr(launch, "show_console", show)
     monkeypatch.setattr(launch, "_check_terminal", lambda: None)
     body = four("open", f"jobconsole:///job/{given}", "--json").body
     assert four(*body["command"][1:], "--json").body["job"]["id"] in IDS
