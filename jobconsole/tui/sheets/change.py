@@ -121,8 +121,9 @@ class ChangeSheet(PlanSheet):
 
     def _settle(self) -> None:
         """Show what is known by now."""
-        width = WIDE if self.verb == "retry" else WIDTH
-        lines, text = len(self.text(width)), self.query_one("#sheet-text", Drawn)
+        text = self.query_one("#sheet-text", Drawn)
+        width = min(WIDE if self.verb == "retry" else WIDTH, text.size.width or WIDE)
+        lines = len(self.text(width))
         unfolded = any(fields.has_class("-unfolded") for fields in self.query(RetryFields))
         if lines > text.size.height or unfolded:
             # It grows at most, unless fields need its room: nothing moves up under the eye.
@@ -133,6 +134,11 @@ class ChangeSheet(PlanSheet):
         jobs = f" {plural(len(self.plan.ids), 'job')}" if self.plan is not None else ""
         go.off = bool(self._uncounted())
         go.put(f"{self.words.button}{jobs}")
+
+    def fit_again(self) -> None:
+        """Break its text for another width."""
+        self._settle()
+        super().fit_again()
 
     # -- its text
 

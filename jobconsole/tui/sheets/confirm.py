@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Sized
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -60,6 +60,10 @@ class Confirm(Sheet[bool]):
         self.query_one(Drawn).styles.height = len(self.text(WIDTH))
         self.query_one(f"#{self.FIRST}", Push).focus()
 
+    def texts(self) -> dict[str, Callable[[int], Sized]]:
+        """The text."""
+        return {"sheet-text": self.text}
+
     def text(self, width: int, height: int = 0) -> list[Line]:
         """What it is about and what will happen."""
         what: list[Line] = [((part, "strong"),) for part in wrap(self._what, width)]
@@ -107,6 +111,10 @@ class ExportSheet(Sheet[ExportOptions]):
         self.query_one("#sheet").border_title = "Export jobs"
         self.query_one(Drawn).styles.height = len(self.text(WIDTH))
         self.query_one(f"#{FORMATS[0]}", Push).focus()
+
+    def texts(self) -> dict[str, Callable[[int], Sized]]:
+        """The text."""
+        return {"sheet-text": self.text}
 
     def text(self, width: int, height: int = 0) -> list[Line]:
         """What is chosen, about how many they are, what will happen."""

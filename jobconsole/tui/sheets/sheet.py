@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sized
 from dataclasses import replace
 from typing import ClassVar, Generic, TypeVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -17,10 +18,13 @@ from jobconsole.format.words import WORDS
 from jobconsole.tui.base.host import Host, host_of, spawn
 from jobconsole.tui.base.messages import PlanReady
 from jobconsole.tui.widgets.fields import Push
+from jobconsole.tui.widgets.pane import Drawn
 from queue_core.errors import QueueCoreError
 
 R = TypeVar("R")
 
+SLIM = 72
+"""Columns under which fields that were beside each other are below each other."""
 WHY = "a reason, kept with the operation and shown to whoever looks at these jobs later"
 
 
@@ -33,6 +37,27 @@ class Sheet(ModalScreen[R | None], Generic[R]):
         Binding("shift+tab", "app.focus_previous", "previous", show=False),
         Binding("ctrl+y", "copy_command", "copy command", show=False),
     ]
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width < SLIM, "-slim")
+        self.call_after_refresh(self.fit_again)
+
+    def fit_again(self) -> None:
+        """Have room for the lines of another width, and keep what has the focus on the screen."""
+        for drawn in self.query(Drawn):
+            text = self.texts().get(drawn.id or "")
+            if text is not None and drawn.size.width:
+                drawn.styles.height = len(text(drawn.size.width))
+        # Once it has that room.
+        self.call_after_refresh(self._show_focused)
+
+    def _show_focused(self) -> None:
+        if self.focused is not None:
+            self.focused.scroll_visible(animate=False)
+
+    def texts(self) -> dict[str, Callable[[int], Sized]]:
+        """Return what draws the lines for a width, by the ids of the parts that are as high as they have lines."""
+        return {}
 
     @property
     def console(self) -> Host:

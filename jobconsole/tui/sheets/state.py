@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sized
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, ClassVar
@@ -144,6 +144,10 @@ class StateSheet(Sheet[StateChange]):
         self.query_one("#sheet-rule").styles.height = len(self.rule(width))
         self.query_one(f"#{self._first}").focus()
         self.set_interval(READ_SECONDS, self._repaint)
+
+    def texts(self) -> dict[str, Callable[[int], Sized]]:
+        """The state, and the rule that holds."""
+        return {"sheet-text": self.text, "sheet-rule": self.rule}
 
     def _begin_with(self) -> None:
         """Set what the key asks for, unless it is set already."""

@@ -175,7 +175,7 @@ class ChoiceField(Field, Generic[V]):
             return ((f"[{self.typed}{'_' if self.has_focus else ''}]", "bad" if self.problem else "strong"),)
         spans = [self._word(place) for place in range(len(self._choices))]
         first, room = 0, self.size.width - LABEL
-        while width_of(spans[first : self._chosen + 1]) > room - (first > 0):
+        while first < self._chosen and width_of(spans[first : self._chosen + 1]) > room - (first > 0):
             first += 1
         cut = ((self.console.glyphs.ellipsis, "muted"),) if first else ()
         return (*cut, *spans[first:])

@@ -1,0 +1,43 @@
+"""A sheet in a window that is made smaller while it is open: it is drawn, and what Enter would press is seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tui.seat import NARROW, seated
+from tests.tui.still import show, still_app
+
+SMALLER = ((60, 24), (44, 24), (40, 10), (39, 9))
+
+
+@pytest.mark.parametrize("keys", ["R", "D", "M", "V", "W", "e", "2 O"])
+async def test_what_has_the_focus_is_seen_at_every_size(keys: str) -> None:
+    async with seated(still_app(), NARROW, drawn=True) as seat:
+        await show(seat)
+        await seat.press(*keys.split(" "))
+        for size in SMALLER:
+            await seat.pilot.resize_terminal(*size)
+            await seat.until("❯")
+        await seat.pilot.resize_terminal(*NARROW)
+        await seat.until("Go back")
+
+
+async def test_fields_beside_each_other_are_below_each_other_where_it_is_narrow() -> None:
+    """The verdict's values had no room; at 44 columns looking for some never ended."""
+    async with seated(still_app(), (44, 24), drawn=True) as seat:
+        await show(seat)
+        await seat.press("R")
+        await seat.until("Go back")
+        assert "[at the end]" in seat.text()
+        await seat.pilot.resize_terminal(*NARROW)
+        await seat.until("verdict   at first failure [at the end]")
+
+
+async def test_the_text_of_a_question_is_broken_for_its_width() -> None:
+    """It had the lines that it has on a wide screen, and lost its end."""
+    async with seated(still_app(), NARROW, drawn=True) as seat:
+        await show(seat)
+        await seat.press("e")
+        await seat.until("also writes tracebacks")
+        await seat.pilot.resize_terminal(44, 20)
+        await seat.until("tracebacks.")
