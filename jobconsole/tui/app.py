@@ -17,7 +17,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
 from textual.driver import Driver
@@ -41,6 +41,7 @@ from jobconsole.tui.base.operator import Operator
 from jobconsole.tui.base.refresher import Refresher
 from jobconsole.tui.base.stylesheet import Stylesheet
 from jobconsole.tui.base.themes import NIGHT, SCHEMES, Palette, keep_theme, kept_theme, textual_theme
+from jobconsole.tui.base.turns import InTurn
 from jobconsole.tui.navigation import Navigation
 from jobconsole.tui.screens.help import Commands, HelpScreen, keys_of
 from jobconsole.tui.screens.view import View
@@ -61,7 +62,7 @@ NOTHING_TO_UNDO = "nothing to undo: a finished retry has already run its jobs"
 _STDIN = 0
 
 
-class ConsoleApp(App[int], inherit_bindings=False):
+class ConsoleApp(InTurn, inherit_bindings=False):
     """The console over a queue, which may be unreachable at first and at any time."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [

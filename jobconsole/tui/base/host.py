@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, cast
 
 from textual.dom import DOMNode
 from textual.widget import Widget
+from textual.worker import Worker
 
 from queue_core.model.report import SignatureInfo
 
@@ -126,6 +127,10 @@ class Host(Protocol):
         """Carry an action out, or show why it is off."""
         ...
 
+    def open_with(self, opening: Worker[None]) -> None:
+        """Have keys wait for work that opens a screen once it has read what that shows."""
+        ...
+
 
 def host_of(node: DOMNode) -> Host:
     """Return the application of a screen or widget."""
@@ -134,17 +139,17 @@ def host_of(node: DOMNode) -> Host:
 
 def spawn(
     node: DOMNode, group: str, work: Callable[P, Coroutine[Any, Any, None]], /, *args: P.args, **kwargs: P.kwargs
-) -> None:
+) -> Worker[None]:
     """Start work of a node; it is cancelled with the node."""
     # A function, not a coroutine: one that is never started would be a warning.
-    _run(node, group, partial(work, *args, **kwargs), exclusive=False)
+    return _run(node, group, partial(work, *args, **kwargs), exclusive=False)
 
 
 def replace(
     node: DOMNode, group: str, work: Callable[P, Coroutine[Any, Any, None]], /, *args: P.args, **kwargs: P.kwargs
-) -> None:
+) -> Worker[None]:
     """Start work of a node in place of what runs in its group, which is cancelled."""
-    _run(node, group, partial(work, *args, **kwargs), exclusive=True)
+    return _run(node, group, partial(work, *args, **kwargs), exclusive=True)
 
 
 class Renewal:
@@ -179,7 +184,7 @@ class Renewal:
                 self._about = None
 
 
-def _run(node: DOMNode, group: str, work: Callable[[], Coroutine[Any, Any, None]], exclusive: bool) -> None:
+def _run(node: DOMNode, group: str, work: Callable[[], Coroutine[Any, Any, None]], exclusive: bool) -> Worker[None]:
     async def guarded() -> None:
         try:
             await work()
@@ -188,7 +193,7 @@ def _run(node: DOMNode, group: str, work: Callable[[], Coroutine[Any, Any, None]
             host.refresher.problem = f"{group}: {type(error).__name__}: {error}"
             host.show_notice(host.refresher.problem, "bad")
 
-    node.run_worker(cast(Any, guarded), name=group, group=group, exclusive=exclusive, exit_on_error=False)
+    return node.run_worker(cast(Any, guarded), name=group, group=group, exclusive=exclusive, exit_on_error=False)
 
 
 _NAMED = re.compile(r"(?:repair )?(?P<about>[\w.-]+): (?P<text>.+)", re.DOTALL)

@@ -73,7 +73,7 @@ class FilterActions(RowActions):
 
     def do_saved(self) -> None:
         """Read the saved filters of the store, and offer them."""
-        spawn(self.view, "saved", self._offer_saved)
+        self.console.open_with(spawn(self.view, "saved", self._offer_saved))
 
     async def _offer_saved(self) -> None:
         # It is loaded when it is first asked for.

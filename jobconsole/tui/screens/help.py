@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
 from textual.css.query import NoMatches
 from textual.screen import ModalScreen
-from textual.worker import ResultType, Worker, WorkType
+from textual.worker import ResultType, Worker, WorkerError, WorkType
 
 from jobconsole.format.spans import Line, Spans, wrap
 from jobconsole.tui.base.bindings import CHANGE, CONSOLE, MOVE, SHOW, Action, show_key
@@ -114,7 +114,9 @@ def _section(title: str, rows: tuple[tuple[str, str], ...], width: int) -> list[
 
 
 class Commands(CommandPalette):
-    """Textual's own, with two of its traps closed."""
+    """Textual's own, with three of its traps closed."""
+
+    _searching: Worker[Any] | None = None
 
     def _action_command_list(self, action: str) -> None:
         # Textual 8.2.8: a page key between a new list of commands and its first drawing looks up a line that is not
@@ -125,7 +127,14 @@ class Commands(CommandPalette):
     def run_worker(self, work: WorkType[ResultType], *args: Any, **kwargs: Any) -> Worker[ResultType]:
         # Textual 8.2.8: a search that begins while this is being closed looks up the list, which is gone already, and
         # that would end the application.
-        return super().run_worker(partial(_unless_closed, work), *args, **kwargs)
+        self._searching = super().run_worker(partial(_unless_closed, work), *args, **kwargs)
+        return self._searching
+
+    async def prepared(self) -> None:
+        """Wait for the search for what is typed: Enter would choose from the list of what was typed before."""
+        if self._searching is not None:
+            with suppress(WorkerError):
+                await self._searching.wait()
 
 
 async def _unless_closed(work: WorkType[Any]) -> Any:

@@ -91,7 +91,7 @@ class JobActions(RowActions):
         """Edit the payload of the job, and enqueue it as a new one."""
         job_id, sample = self._edited_job()
         if job_id:
-            replace(self.view, "edit", self._edit, job_id, sample)
+            self.console.open_with(replace(self.view, "edit", self._edit, job_id, sample))
         else:
             self.notice.show("move the cursor to a job or to a signature: that is what is edited", "warn")
 

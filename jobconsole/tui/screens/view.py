@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import ClassVar, cast
 
@@ -36,6 +37,8 @@ SHEETLESS = frozenset({"undo", "pause", "quiet", "own"})
 """Changes that need no room for a sheet."""
 NAMED_UNDO = 120
 """Columns from which the key bar names what would be undone."""
+UNREAD_SECONDS, LOOK_SECONDS = 1.0, 0.02
+"""Seconds for which keys wait for a list that is being read, and between two looks at it."""
 OPENS = frozenset({"open", "full", "compare"})
 DETAIL_ACTIONS = frozenset({"frames", "next_tab", "previous_tab", "next_match", "previous_match"})
 
@@ -77,6 +80,9 @@ class RowActions:
 class View(ViewFrame):
     """A frame whose keys find the pane that they are about."""
 
+    # when the rows under the cursor were first seen to be unread, by the steady clock
+    _unread_at: float | None = None
+
     # how a link names the view
     PLACE: ClassVar[str]
     # what can be done with its rows
@@ -87,6 +93,18 @@ class View(ViewFrame):
         self.rows = tuple(actions(self) for actions in self.ROWS)
 
     # -- from key to pane
+
+    async def prepared(self) -> None:
+        """Wait until the list with the focus is read: a key behind one that opens a list, or filters it, is for that.
+
+        Not for longer than a second: what is off until then tells so.
+        """
+        while isinstance(self.focused, Table) and self.focused.unread and self.console.connection.usable:
+            self._unread_at = self._unread_at or time.monotonic()
+            if time.monotonic() > self._unread_at + UNREAD_SECONDS:
+                return
+            await self.console.pause(LOOK_SECONDS)
+        self._unread_at = None
 
     def owner(self, action: str) -> object | None:
         """Return what carries an action out: the pane with the focus, what the view holds, itself, the application."""

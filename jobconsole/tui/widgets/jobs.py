@@ -258,8 +258,12 @@ class JobTable(MarkTable[JobLine]):
 
     def nothing(self) -> str:
         """Why there is nothing under the cursor."""
-        unread = self.window is not None and not self.window.loaded
-        return "the jobs are still being read" if unread else super().nothing()
+        return "the jobs are still being read" if self.unread else super().nothing()
+
+    @property
+    def unread(self) -> bool:
+        """Whether the first jobs of the list are being read."""
+        return self.window is not None and not self.window.loaded and not self.failed
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this row."""

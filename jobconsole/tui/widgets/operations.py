@@ -72,6 +72,11 @@ class OperationTable(Table[OperationLine]):
             spans = (("none running", "muted"),)
         return spans
 
+    @property
+    def unread(self) -> bool:
+        """Whether the newest page is being read."""
+        return not self.pages.loaded and self.empty == EMPTY
+
     def read(self, before: int | None = None) -> None:
         """Read the newest page, or the one before a number."""
         if before is None:

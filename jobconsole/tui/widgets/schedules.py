@@ -70,6 +70,11 @@ class ScheduleTable(Table[ScheduleLine]):
         paused = f"{self.console.glyphs.pause} {states.count('paused')} paused  " if "paused" in states else ""
         return ((late, "bad"), (paused, "warn"), (f"by {ORDERS[self.order][0]}", "muted"))
 
+    @property
+    def unread(self) -> bool:
+        """Whether the schedules are being read."""
+        return self.lines_read is None and self.empty == EMPTY
+
     def read(self) -> None:
         """Read the schedules again."""
         self._renewal.read("schedules", self._read)

@@ -51,6 +51,7 @@ class SignatureTable(MarkTable[SignatureInfo]):
 
     NEVER: ClassVar[dict[str, str]] = {"cancel": NOT_CANCELLED}
 
+    reading = UNREAD
     still = False
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -270,6 +271,11 @@ class SignatureTable(MarkTable[SignatureInfo]):
         if action in {*ON_DEAD, "edit", "export"}:
             return "" if self.selection.marks or self.selection.row else self.nothing()
         return ""
+
+    @property
+    def unread(self) -> bool:
+        """Whether what matches the filter is being read."""
+        return self.taken != self.where and not self.console.frozen
 
     def link(self) -> Link | None:
         """The place of the row under the cursor."""

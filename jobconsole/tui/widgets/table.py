@@ -32,6 +32,8 @@ class Table(Pane, Generic[T]):
 
     # what is shown when there are no rows
     empty = "nothing here"
+    # the same while the rows are read
+    reading = "reading ..."
     # whether the cursor shows while the focus is elsewhere: where another pane shows its row
     cursor_always = True
     # whether the picture stays when rows come in above; short lists rather show all they have
@@ -84,7 +86,7 @@ class Table(Pane, Generic[T]):
     def _nothing(self, width: int) -> list[Line]:
         """Return what is shown without rows; before the first picture the error, whole: the header may cut it."""
         if self.console.model.snapshot is not None:
-            return [(("   " + self.empty, "muted"),)]
+            return [(("   " + (self.reading if self.unread else self.empty), "muted"),)]
         error = safe(self.console.connection.store.error)
         why = wrap(error, width - GUTTER) if error and width > 2 * GUTTER else ()
         return [(("   not loaded yet", "muted"),), *((("   " + line, "warn"),) for line in why)]
@@ -132,6 +134,11 @@ class Table(Pane, Generic[T]):
         self.repaint()
         if self.selection.key != before:
             self.post_message(self.Moved(self.id or ""))
+
+    @property
+    def unread(self) -> bool:
+        """Whether the rows are being read that a view or filter just opened has."""
+        return False
 
     def nothing(self) -> str:
         """Why there is nothing under the cursor."""

@@ -1,0 +1,137 @@
+"""Keys in turn: each acts on what the key before it has opened, however fast they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol, runtime_checkable
+
+from textual import events
+from textual.app import App
+from textual.message_pump import MessagePump
+from textual.screen import Screen
+from textual.widgets import Input, TextArea
+from textual.worker import Worker, WorkerError
+
+from jobconsole.tui.base.host import host_of, spawn
+
+ROUNDS = 10
+"""Times at most that a key's messages are followed; widgets to which events stream always have some."""
+LOOK_SECONDS = 0.05
+"""Seconds between two looks whether a widget that has not answered is still there."""
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """A screen that takes a while to do what a key asks of it."""
+
+    async def prepared(self) -> None:
+        """Wait until the next key can act."""
+        ...
+
+
+class InTurn(App[int]):
+    """An application that holds each key until the one before it has had its effect.
+
+    Textual puts a key into the queue of the widget that has the focus when it arrives. In a burst (a fast hand, a slow
+    line), the keys after one that opens a sheet would act on the list below it, or on nothing: the sheet gets its
+    focus later.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        # keys that have not had their turn
+        self._waiting: deque[events.Key | events.Paste] = deque()
+        # the one whose turn it is
+        self._turn: events.Event | None = None
+        self._taking_turns = False
+        # what reads a thing for the screen that it then opens
+        self._opening: Worker[None] | None = None
+
+    def open_with(self, opening: Worker[None]) -> None:
+        """Have keys wait for work that opens a screen once it has read what that shows.
+
+        Escape gives it up. Where no screen is opened, the keys that waited are dropped: they were meant for it.
+        """
+        self._opening = opening
+
+    async def on_event(self, event: events.Event) -> None:
+        """Textual's way of an event, with keys held."""
+        if not isinstance(event, events.Key | events.Paste) or event.is_forwarded or event is self._turn:
+            await super().on_event(event)
+        elif isinstance(event, events.Key) and event.key == "escape" and self._opening is not None:
+            self._waiting.clear()
+            self._opening.cancel()
+            host_of(self).show_notice("given up", "muted")
+        else:
+            self._waiting.append(event)
+            if not self._taking_turns:
+                self._taking_turns = True
+                spawn(self, "keys", self._take_turns)
+
+    async def _take_turns(self) -> None:
+        try:
+            while self._waiting:
+                target: MessagePump = self.focused or self.screen
+                self._turn = self._waiting.popleft()
+                self.post_message(self._turn)
+                await self._effect(target)
+        finally:
+            self._taking_turns = False
+
+    async def _effect(self, target: MessagePump) -> None:
+        """Wait until a key that goes to `target` has had its effect, and what it opens has the focus."""
+        screen = self.screen
+        await _reached(self)
+        await _answered(target)
+        if self._opening is not None:
+            await self._opened(self._opening)
+        if self.screen is not screen or not isinstance(target, Input | TextArea):
+            await self._drawn(self.screen)
+        if isinstance(self.screen, Preparing):
+            await self.screen.prepared()
+
+    async def _opened(self, opening: Worker[None]) -> None:
+        screen = self.screen
+        with suppress(WorkerError):
+            await opening.wait()
+        if self._opening is opening:
+            self._opening = None
+        if self.screen is screen:
+            self._waiting.clear()
+
+    async def _drawn(self, screen: Screen[object]) -> None:
+        """Wait until a screen is there, and has done what it does once it is drawn: its focus is where it will be."""
+        await _reached(screen)
+        if screen._callbacks:
+            await _done(screen, screen.call_after_refresh)
+        await _reached(self)
+
+
+async def _answered(target: MessagePump) -> None:
+    """Wait until a widget and all around it have dealt with what was sent to them, and with what that has sent."""
+    around: list[MessagePump] = [target]
+    while (parent := around[-1]._parent) is not None:
+        around.append(parent)
+    for _ in range(ROUNDS):
+        for node in around:
+            await _reached(node)
+        if not any(node.message_queue_size for node in around):
+            return
+
+
+async def _reached(node: MessagePump) -> None:
+    await _done(node, node.call_later)
+
+
+async def _done(node: MessagePump, call: Callable[[Callable[[], None]], bool]) -> None:
+    """Wait until something called in a widget has been; or the widget is gone."""
+    done = asyncio.Event()
+    waits = call(done.set)
+    while waits and not done.is_set():
+        with suppress(TimeoutError):
+            await asyncio.wait_for(done.wait(), LOOK_SECONDS)
+        # Before its start a widget does not run, either.
+        waits = node.is_attached and (node.is_running or not node._is_mounted)
