@@ -66,3 +66,22 @@ async def test_a_job_that_is_read_slowly_is_shown_all_the_same(
         monkeypatch.setattr(inspector, "attempts", slowly)
         await world.settle(claim, "completed")
         await seat.until("completed")
+
+
+@pytest.mark.usefixtures("buried")
+async def test_a_list_that_is_being_read_is_not_called_empty(sit: Sit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """'nothing here' was on the screen until the first jobs came."""
+    answered, read = asyncio.Event(), Window.refresh
+
+    async def slowly(self: Window, *given: Any) -> None:
+        await answered.wait()
+        await read(self, *given)
+
+    monkeypatch.setattr(Window, "refresh", slowly)
+    async with sit() as seat:
+        await seat.ready()
+        await seat.pilot.press("3")
+        await seat.until("Jobs  reading ...")
+        assert "nothing here" not in seat.text()
+        answered.set()
+        await seat.until("❯")
