@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TextIO
 
+from rich.cells import cell_len
 from textual.driver import Driver
 
 from queue_core.model.text import safe
@@ -169,13 +170,14 @@ class _Drawing:
     def __init__(self, file: TextIO) -> None:
         self._file = file
         self._gone = False
+        self._encoding = file.encoding or "utf-8"
         # what else is asked of a file
         self.fileno, self.isatty = file.fileno, file.isatty
 
     def write(self, text: str) -> int:
         if not self._gone:
             with self._until_gone():
-                return self._file.write(text)
+                return self._file.write(encodable(text, self._encoding))
         return len(text)
 
     def flush(self) -> None:
@@ -191,6 +193,36 @@ class _Drawing:
             if error.errno not in _GONE:
                 raise
             self._gone = True
+
+
+# A terminal without Unicode. Its file would write the numbers of what it cannot encode, in many cells for one.
+
+_INSTEAD = {"…": "~", "▔": "-", "▁": "_", "❯": ">", "●": "*", "✓": "v", "▲": "!", "▸": ">", "×": "x", "·": "-"}
+"""What looks alike; frames are told by their place among the characters."""
+
+
+def encodable(text: str, encoding: str) -> str:
+    """Return a text with each character that an encoding lacks replaced by one of ASCII for each of its cells."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return "".join(_instead(one, encoding) for one in text)
+    return text
+
+
+@lru_cache(maxsize=4096)
+def _instead(character: str, encoding: str) -> str:
+    try:
+        character.encode(encoding)
+    except UnicodeEncodeError:
+        pass
+    else:
+        return character
+    if "\u2500" <= character <= "\u257f":
+        return "-" if character in "─━═╌┄┈╴╶╸╺" else "|" if character in "│┃║╎┆┊╵╷" else "+"
+    if "\u2580" <= character <= "\u259f":
+        return _INSTEAD.get(character, "#")
+    return _INSTEAD.get(character, "?" * cell_len(character))
 
 
 def _seen(stream: TextIO | None) -> bool:

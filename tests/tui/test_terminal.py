@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import re
@@ -16,7 +17,7 @@ from textual.drivers.linux_driver import LinuxDriver
 
 from jobconsole.format.spans import changed
 from jobconsole.tui.app import ConsoleApp
-from jobconsole.tui.terminal import compress_styles, mend_suspension, shortened
+from jobconsole.tui.terminal import _Drawing, compress_styles, mend_suspension, shortened
 from queue_core import JobQueue
 
 _TOKENS = re.compile(r"\x1b\[([0-9;]*)m|\x1b\[(\d+);(\d+)H|(.)", re.DOTALL)
@@ -157,3 +158,20 @@ async def test_drawing_goes_on_without_a_trace_when_the_terminal_is_gone(monkeyp
 def test_the_part_of_a_line_that_changed(before: str, after: str, cells: range) -> None:
     old, new = (tuple((text, "text") for text in line.split()) for line in (before, after))
     assert changed(old, new) == cells
+
+
+def test_what_a_terminal_cannot_show_keeps_its_cells() -> None:
+    """Frames of sheets, and letters of data, were written as their numbers, and moved the rest of the line."""
+    written = io.BytesIO()
+    drawing = _Drawing(io.TextIOWrapper(written, encoding="ascii", errors="backslashreplace"))
+    drawing.write("\x1b[1m╭─ Retry ━╮│ 注文 café e\u0301 … ▔▁ █ ❯\x1b[0m")
+    drawing.flush()
+    assert written.getvalue() == b"\x1b[1m+- Retry -+| ???? caf? e ~ -_ # >\x1b[0m"
+
+
+def test_a_terminal_with_unicode_is_written_to_as_it_is() -> None:
+    written = io.BytesIO()
+    drawing = _Drawing(io.TextIOWrapper(written, encoding="utf-8"))
+    drawing.write("╭─ 注文 café │")
+    drawing.flush()
+    assert written.getvalue().decode() == "╭─ 注文 café │"
