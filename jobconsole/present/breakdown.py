@@ -168,11 +168,11 @@ FIELD = 16
 def comparison_lines(found: Comparison, context: RenderContext, width: int, equal: bool = False) -> list[Line]:
     """Return two payloads side by side: the fields that differ; with `equal` the others, too."""
     failing, completed = found.failing, found.completed
-    head = [_job_line(found.failing.status.value, failing.id, moment(failing.updated_at), failing.worker, width)]
+    head = [*_job_lines(found.failing.status.value, failing.id, moment(failing.updated_at), failing.worker, width)]
     if completed is None:
         words = f"no {safe(failing.type, 60)} completed lately: none of the newest 20,000 completed jobs is one"
         return [*head, (), ((words, "muted"),)]
-    head.append(_job_line("completed", completed.id, moment(completed.updated_at), completed.worker, width))
+    head += _job_lines("completed", completed.id, moment(completed.updated_at), completed.worker, width)
     if failing.payload is None or completed.payload is None:
         return [*head, (), (("a payload is no JSON object: the fields of these two cannot be compared", "muted"),)]
     shown = found.fields if equal else found.different
@@ -207,10 +207,17 @@ def contrast_sentence(found: Comparison) -> str:
     return f"{among}: {', '.join(parts)}" if parts else ""
 
 
-def _job_line(word: str, job_id: str, at: str, worker: str | None, width: int) -> Line:
-    host = f", {safe(worker, 60)}" if worker else ""
-    line = ((f"{word:<11}", "bad" if word == "dead" else "good"), (job_id, "text"), (f"  {at}{host}", "muted"))
-    return line if width_of(line) <= width else fit(line, width)
+def _job_lines(word: str, job_id: str, at: str, worker: str | None, width: int) -> list[Line]:
+    """Return which job it is, when it ended, and where; below it what there is no room for beside it."""
+    job: Spans = ((f"{word:<11}", "bad" if word == "dead" else "good"), (job_id, "text"))
+    facts = [at, *([safe(worker, 60)] if worker else [])]
+    beside = next(
+        number for number in range(len(facts), -1, -1)
+        if not number or width_of((*job, (f"  {', '.join(facts[:number])}", "muted"))) <= width
+    )  # fmt: skip
+    first = (*job, (f"  {', '.join(facts[:beside])}", "muted")) if beside else job
+    below = ", ".join(facts[beside:])
+    return [fit(first, width), *([fit(((f"{'':<11}{below}", "muted"),), width)] if below else [])]
 
 
 def _field_line(one: ComparedField, glyphs: Glyphs, side: int) -> Line:

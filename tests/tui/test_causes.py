@@ -13,6 +13,7 @@ from tests.conformance.world import World
 from tests.tui.conftest import Sit
 from tests.tui.scenes import smtp
 from tests.tui.seat import NARROW, WIDE, seated
+from tests.tui.still import show, still_app
 
 
 async def shop(world: World) -> None:
@@ -81,3 +82,12 @@ async def test_it_is_read_once_the_cursor_rests(sit: Sit, world: World, jobs: Jo
         await seat.until("send_email")
         await seat.press("enter", "right_square_bracket")
         await seat.until("completed lately")
+
+
+async def test_a_comparison_names_both_workers_whole_at_80_columns() -> None:
+    """'web-1:…' named none: which of many workers, and so which release, is what the line is for."""
+    async with seated(still_app(), NARROW) as seat:
+        await show(seat)
+        await seat.press("c")
+        await seat.until("FIELD")
+        assert seat.text().count("web-1:4711:0a1b2c") == 2
