@@ -198,7 +198,7 @@ class _Drawing:
 # A terminal without Unicode. Its file would write the numbers of what it cannot encode, in many cells for one.
 
 _INSTEAD = {"…": "~", "▔": "-", "▁": "_", "❯": ">", "●": "*", "✓": "v", "▲": "!", "▸": ">", "×": "x", "·": "-"}
-"""What looks alike; frames are told by their place among the characters."""
+"""What looks alike; characters of frames are replaced by their direction."""
 
 
 def encodable(text: str, encoding: str) -> str:

@@ -19,7 +19,7 @@ from jobconsole.tui.base.host import host_of, spawn
 
 ROUNDS = 10
 """Times at most that a key's messages are followed; widgets to which events stream always have some."""
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 """Seconds between two looks whether a widget that has not answered is still there."""
 
 
@@ -132,6 +132,6 @@ async def _done(node: MessagePump, call: Callable[[Callable[[], None]], bool]) -
     waits = call(done.set)
     while waits and not done.is_set():
         with suppress(TimeoutError):
-            await asyncio.wait_for(done.wait(), LOOK_SECONDS)
+            await asyncio.wait_for(done.wait(), POLL_SECONDS)
         # Before its start a widget does not run, either.
         waits = node.is_attached and (node.is_running or not node._is_mounted)

@@ -37,7 +37,7 @@ SHEETLESS = frozenset({"undo", "pause", "quiet", "own"})
 """Changes that need no room for a sheet."""
 NAMED_UNDO = 120
 """Columns from which the key bar names what would be undone."""
-UNREAD_SECONDS, LOOK_SECONDS = 1.0, 0.02
+UNREAD_SECONDS, POLL_SECONDS = 1.0, 0.02
 """Seconds for which keys wait for a list that is being read, and between two looks at it."""
 OPENS = frozenset({"open", "full", "compare"})
 DETAIL_ACTIONS = frozenset({"frames", "next_tab", "previous_tab", "next_match", "previous_match"})
@@ -97,13 +97,13 @@ class View(ViewFrame):
     async def prepared(self) -> None:
         """Wait until the list with the focus is read: a key behind one that opens a list, or filters it, is for that.
 
-        Not for longer than a second: what is off until then tells so.
+        For a second at most: a key that is off by then shows why.
         """
         while isinstance(self.focused, Table) and self.focused.unread and self.console.connection.usable:
             self._unread_at = self._unread_at or time.monotonic()
             if time.monotonic() > self._unread_at + UNREAD_SECONDS:
                 return
-            await self.console.pause(LOOK_SECONDS)
+            await self.console.pause(POLL_SECONDS)
         self._unread_at = None
 
     def owner(self, action: str) -> object | None:
