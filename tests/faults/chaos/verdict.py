@@ -78,10 +78,11 @@ def _conserved(
             ran = sum(run.id in gone for run in ledger.starts)
             found.problems.append(f"lost: {sorted(gone)}, enqueued at {at:.1f} ({', '.join(named)}), {ran} runs")
     tags = Counter(tag for job in jobs for tag in job.tags)
-    for tag, count in ledger.open_batches.items():
+    unanswered = ledger.open_batches
+    for tag, count in unanswered.items():
         if tags[tag] not in {0, count}:
             found.problems.append(f"{tags[tag]} of a batch of {count} were written: {tag}")
-    known = ledger.ids | {job.id for job in jobs if set(job.tags) & ledger.open_batches.keys()}
+    known = ledger.ids | {job.id for job in jobs if set(job.tags) & unanswered.keys()}
     if strangers := places.keys() - known:
         found.problems.append(f"enqueued by no producer: {sorted(strangers)[:20]}")
     _counted(found, jobs, totals)
