@@ -200,7 +200,7 @@ async def find_id(jobs: JobQueue, given: str) -> str:
     return found[0]
 
 
-def look_up(options: argparse.Namespace, output: Output, given: str) -> str:
+def find_job(options: argparse.Namespace, output: Output, given: str) -> str:
     """Return the id that begins so, on a connection of its own; see `find_id`."""
     found: list[str] = []
 

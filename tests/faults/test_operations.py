@@ -13,7 +13,7 @@ async def test_executors_are_killed(plant: Plant) -> None:
     ids = await plant.enqueue(JOBS)
     plant.crew.start(2)
     await plant.until_quiet()
-    asked = OperationRequest("retry", "everything", Author("ana", "bastion-1"), rollout=Rollout(rate=JOBS / 4))
+    asked = OperationRequest("retry", "everything", Author("ana", "bastion-1"), rollout=Rollout(rate=JOBS / 8))
     number = (await plant.jobs.operations.submit(asked, ids)).number
 
     async def done() -> int:

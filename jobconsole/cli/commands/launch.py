@@ -117,10 +117,10 @@ def run_open(options: argparse.Namespace, output: Output) -> int:
         output.json({**body, "command": _command(link, options), "masked": _masked(options)})
         return DONE
     if link.by_part:
-        from jobconsole.cli.selection import look_up
+        from jobconsole.cli.selection import find_job
 
         _check_terminal()
-        link = replace(link, value=look_up(options, output, link.value))
+        link = replace(link, value=find_job(options, output, link.value))
     return show_console(options, link)
 
 

@@ -14,6 +14,7 @@ from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import claim as heads
 from queue_core.stores.postgres import scans, upkeep
 from queue_core.stores.postgres.session.connection import hot_options
+from queue_core.stores.postgres.session.plans import Messages
 from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, TYPE, WORKER, held, outcome, worker_beat
@@ -110,7 +111,11 @@ async def everything(store: PostgresStore, round_: int) -> None:
 async def asked(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Mapping[str, Any] | None]]:
     """Return what the store asks when it does everything once more."""
     found: list[tuple[str, Mapping[str, Any] | None]] = []
-    step = SerialRunner._step
+    step, add = SerialRunner._step, Messages._add
+
+    def added(messages: Messages, query: str, params: Mapping[str, Any]) -> Any:
+        found.append((query, params))
+        return add(messages, query, params)
 
     async def noted(runner: SerialRunner, session: Any, query: str, params: Mapping[str, Any] | None) -> Any:
         found.append((query, params))
@@ -118,6 +123,7 @@ async def asked(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> list[t
 
     with monkeypatch.context() as noting:
         noting.setattr(SerialRunner, "_step", noted)
+        noting.setattr(Messages, "_add", added)
         await everything(store, 9)
     return found
 

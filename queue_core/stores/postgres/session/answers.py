@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 from psycopg.generators import execute
-from psycopg.pq import TransactionStatus
+from psycopg.pq import DiagnosticField, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 CHECK = 0.2
@@ -94,7 +94,12 @@ class Answers:
                 self._results.append(result)
         except psycopg.Error as error:
             self.leave()
-            answer.set_exception(error)
+            # Why the server has ended the session comes before the end of the connection, and is worth more: nothing of
+            # a transaction is committed that was silent for too long.
+            if self._results and self._results[-1].error_field(DiagnosticField.SQLSTATE):
+                answer.set_result(self._results)
+            else:
+                answer.set_exception(error)
 
     def leave(self) -> None:
         """Have the socket watched no more: the driver is going to, or it is closed."""

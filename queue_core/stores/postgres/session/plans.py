@@ -88,14 +88,18 @@ class Messages:
             step = next(plan)
             while True:
                 assert not self._committed, "nothing follows a plan's last step"
-                rows: Rows = []
-                self._waiting.append((load(step[0], self._schema), step[1], rows))
+                rows = self._add(*step)
                 if not isinstance(step, Ahead):
                     await self._send(committing=isinstance(step, Last))
                 step = plan.send(rows)
         except StopIteration as end:
             result: T = end.value
             return result
+
+    def _add(self, query: str, params: Mapping[str, Any]) -> Rows:
+        rows: Rows = []
+        self._waiting.append((load(query, self._schema), params, rows))
+        return rows
 
     async def _send(self, committing: bool) -> None:
         # It may have waited for too long; a commit sent now would leave that in doubt.
