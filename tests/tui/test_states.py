@@ -5,12 +5,14 @@ from __future__ import annotations
 import getpass
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from queue_core import JobQueue
+from queue_core.model.report import SignatureInfo
 from queue_core.model.triage.checks import LONGEST_NOTE
 from queue_core.model.triage.signatures import NEXT, SignatureFacts, SignatureState
 from tests.conformance.world import World
@@ -291,6 +293,27 @@ async def test_resolving_is_offered_once_all_have_succeeded(
         await seat.press("enter")
         await seat.until("resolved as of now, u undoes it")
         assert (await state_of(jobs, CRM)).word == "resolved"
+
+
+async def test_the_sheet_of_what_was_retried_counts_what_has_died_since(
+    sit: Sit, jobs: JobQueue, world: World, buried: Buried
+) -> None:
+    async with sit() as seat:
+        await at(seat, CRM)
+        await seat.press("R", "enter")
+        await seat.until("retried 2 jobs")
+        for claim in await world.claim(2, queue="crm", types=("sync_crm",)):
+            await world.settle(claim, "completed")
+        await seat.until("2 of 2 completed; V resolves KeyError: <str>")
+        await dead(world, 3, crm(), **SYNC)
+        await seat.until(lambda: [row.count for row in signatures_of(seat) if row.signature == CRM] == [3])
+        await seat.press("V")
+        await seat.until("3 jobs, sync_crm")
+
+
+def signatures_of(seat: Seat) -> Sequence[SignatureInfo]:
+    snapshot = seat.app.model.snapshot
+    return snapshot.signatures if snapshot is not None else ()
 
 
 async def test_hostile_owners_and_notes_are_shown_safely(sit: Sit, jobs: JobQueue, world: World) -> None:

@@ -31,6 +31,14 @@ class StateActions(RowActions):
 
         self.view.app.push_screen(StateSheet(choice, field), partial(self._save, choice))
 
+    def named(self, names: tuple[str, ...], label: str) -> SignatureChoice:
+        """Return signatures with the jobs that are dead of them now; some may have died since their retry."""
+        snapshot = self.console.model.snapshot
+        rows = [row for row in snapshot.signatures if row.signature in names] if snapshot is not None else []
+        types = tuple(dict.fromkeys(name for row in rows for name, _ in row.types))
+        label = rows[0].title if len(names) == len(rows) == 1 else label
+        return SignatureChoice(names, label, sum(row.count for row in rows), types)
+
     def _save(self, choice: SignatureChoice, change: StateChange | None) -> None:
         if change is None:
             return
@@ -87,7 +95,8 @@ class SignatureActions(StateActions):
 
     def do_resolve(self) -> None:
         """Open the sheet at the release."""
-        self.open(self.console.offer or self._choice(), "resolve")
+        offer = self.console.offer
+        self.open(self._choice() if offer is None else self.named(offer.names, offer.label), "resolve")
 
     def do_note(self) -> None:
         """Open the sheet at the note."""
@@ -128,6 +137,4 @@ class RetriedActions(StateActions):
         line = self.view.query_one(OperationTable).selection.row
         if line is None:
             return
-        names, snapshot = line.operation.request.signatures, self.console.model.snapshot
-        row = next((row for row in snapshot.signatures if row.signature in names), None) if snapshot else None
-        self.open(SignatureChoice(names, row.title if row else line.label, row.count if row else 0), "resolve")
+        self.open(self.named(line.operation.request.signatures, line.label), "resolve")
