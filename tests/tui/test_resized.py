@@ -7,7 +7,7 @@ import pytest
 from tests.tui.seat import NARROW, seated
 from tests.tui.still import show, still_app
 
-SMALLER = ((60, 24), (44, 24), (40, 10), (39, 9))
+SMALLER = ((60, 24), (44, 24), (39, 9), (40, 10))
 
 
 @pytest.mark.parametrize("keys", ["R", "D", "M", "V", "W", "e", "2 O"])
@@ -18,6 +18,7 @@ async def test_what_has_the_focus_is_seen_at_every_size(keys: str) -> None:
         for size in SMALLER:
             await seat.pilot.resize_terminal(*size)
             await seat.until("❯")
+        await seat.until(lambda: seat.app.size == SMALLER[-1])
         await seat.pilot.resize_terminal(*NARROW)
         await seat.until("Go back")
 
