@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -122,17 +123,21 @@ async def test_the_socket_is_watched_from_one_statement_to_the_next(
     assert len(watched) == 3
 
 
-async def test_who_is_cancelled_leaves_no_statement_behind(connection: psycopg.AsyncConnection) -> None:
-    """The server is asked to cancel it, and the connection is whole."""
-    statements = PreparedStatements(connection)
-    assert await statements.run(b"SELECT 1", None) == [(1,)]
-    task = asyncio.create_task(statements.run(b"SELECT pg_sleep(300)", None))
+async def cancel_while_it_runs(connection: psycopg.AsyncConnection, work: Coroutine[Any, Any, Any]) -> None:
+    task = asyncio.create_task(work)
     while connection.info.transaction_status != psycopg.pq.TransactionStatus.ACTIVE:  # noqa: ASYNC110 - no signal says so
         await asyncio.sleep(0)
     task.cancel()
     async with asyncio.timeout(100):
         with pytest.raises(asyncio.CancelledError):
             await task
+
+
+async def test_who_is_cancelled_leaves_no_statement_behind(connection: psycopg.AsyncConnection) -> None:
+    """The server is asked to cancel it, and the connection is whole."""
+    statements = PreparedStatements(connection)
+    assert await statements.run(b"SELECT 1", None) == [(1,)]
+    await cancel_while_it_runs(connection, statements.run(b"SELECT pg_sleep(300)", None))
     assert await statements.run(b"SELECT 2", None) == [(2,)]
 
 
@@ -219,15 +224,8 @@ async def test_after_the_first_error_of_statements_sent_together_none_runs(conne
 
 async def test_who_is_cancelled_leaves_none_of_several_behind(connection: WatchedConnection) -> None:
     statements = PreparedStatements(connection)
-    task = asyncio.create_task(
-        statements.run_together([(b"SELECT 1", None), (b"SELECT pg_sleep(300)", None), (b"SELECT 3", None)])
-    )
-    while connection.info.transaction_status != psycopg.pq.TransactionStatus.ACTIVE:  # noqa: ASYNC110 - no signal says so
-        await asyncio.sleep(0)
-    task.cancel()
-    async with asyncio.timeout(100):
-        with pytest.raises(asyncio.CancelledError):
-            await task
+    sleeping = [(b"SELECT 1", None), (b"SELECT pg_sleep(300)", None), (b"SELECT 3", None)]
+    await cancel_while_it_runs(connection, statements.run_together(sleeping))
     assert await statements.run(b"SELECT 2", None) == [(2,)]
 
 

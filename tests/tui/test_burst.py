@@ -46,11 +46,16 @@ def key_of(name: str) -> events.Key:
     return events.Key(key, " " if name == "space" else name if len(name) == 1 else None)
 
 
-async def burst(seat: Seat, names: Sequence[str]) -> None:
-    """Send keys as a terminal does that had them all in its buffer."""
+async def type_on(seat: Seat, *names: str) -> None:
+    """Send keys, whatever becomes of those before them."""
     for name in names:
         seat.app.post_message(key_of(name))
-    await seat.pilot.pause()
+    await seat.pilot.pause(0.1)
+
+
+async def burst(seat: Seat, names: Sequence[str]) -> None:
+    """Send keys as a terminal does that had them all in its buffer."""
+    await type_on(seat, *names)
     await seat.until(lambda: not seat.app._taking_turns)
 
 
@@ -138,9 +143,7 @@ async def test_a_sheet_that_is_not_opened_takes_its_keys_with_it(
             raise StoreUnavailable("PostgreSQL", "it is away")
 
         monkeypatch.setattr(seat.app.refresher, "original", lost)
-        for name in ("E", "down", "D"):
-            seat.app.post_message(key_of(name))
-        await seat.pilot.pause(0.1)
+        await type_on(seat, "E", "down", "D")
         reading.set()
         await seat.until("cannot be reached")
         await seat.until(lambda: not seat.app._taking_turns)
@@ -161,9 +164,7 @@ async def test_escape_gives_a_sheet_up_that_is_still_read(
             await asyncio.Event().wait()
 
         monkeypatch.setattr(seat.app.refresher, "original", never)
-        for name in ("E", "down"):
-            seat.app.post_message(key_of(name))
-        await seat.pilot.pause(0.1)
+        await type_on(seat, "E", "down")
         await burst(seat, ["escape"])
         await seat.until("given up")
         row = chosen(seat)

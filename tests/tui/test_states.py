@@ -278,16 +278,21 @@ async def test_it_is_undone_where_operations_are_listed(sit: Sit, jobs: JobQueue
         assert (await state_of(jobs)).owner == ""
 
 
+async def retry_with_success(seat: Seat, world: World) -> None:
+    """Retry both jobs of a signature; they succeed."""
+    await at(seat, CRM)
+    await seat.press("R", "enter")
+    await seat.until("retried 2 jobs")
+    for claim in await world.claim(2, queue="crm", types=("sync_crm",)):
+        await world.settle(claim, "completed")
+    await seat.until("2 of 2 completed; V resolves KeyError: <str>")
+
+
 async def test_resolving_is_offered_once_all_have_succeeded(
     sit: Sit, jobs: JobQueue, world: World, buried: Buried
 ) -> None:
     async with sit() as seat:
-        await at(seat, CRM)
-        await seat.press("R", "enter")
-        await seat.until("retried 2 jobs")
-        for claim in await world.claim(2, queue="crm", types=("sync_crm",)):
-            await world.settle(claim, "completed")
-        await seat.until("2 of 2 completed; V resolves KeyError: <str>")
+        await retry_with_success(seat, world)
         await seat.press("V")
         await seat.until("no dead job left")
         await seat.press("enter")
@@ -299,12 +304,7 @@ async def test_the_sheet_of_what_was_retried_counts_what_has_died_since(
     sit: Sit, jobs: JobQueue, world: World, buried: Buried
 ) -> None:
     async with sit() as seat:
-        await at(seat, CRM)
-        await seat.press("R", "enter")
-        await seat.until("retried 2 jobs")
-        for claim in await world.claim(2, queue="crm", types=("sync_crm",)):
-            await world.settle(claim, "completed")
-        await seat.until("2 of 2 completed; V resolves KeyError: <str>")
+        await retry_with_success(seat, world)
         await dead(world, 3, crm(), **SYNC)
         await seat.until(lambda: [row.count for row in signatures_of(seat) if row.signature == CRM] == [3])
         await seat.press("V")

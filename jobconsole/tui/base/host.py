@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, cast
 
 from textual.dom import DOMNode
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.worker import Worker
 
@@ -150,6 +151,16 @@ def replace(
 ) -> Worker[None]:
     """Start work of a node in place of what runs in its group, which is cancelled."""
     return _run(node, group, partial(work, *args, **kwargs), exclusive=True)
+
+
+def sure(timer: Timer) -> Timer:
+    """Return a timer that was just set, and have it ring late rather than never.
+
+    Textual's timers leave out what they are late for. One that rings once is lost by that, if the processor is taken
+    from this process for its time between the two looks at the clock that it begins with.
+    """
+    timer._skip = False
+    return timer
 
 
 class Renewal:

@@ -6,16 +6,17 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from textual import events
 from textual.app import App
 from textual.message_pump import MessagePump
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widgets import Input, TextArea
 from textual.worker import Worker, WorkerError
 
-from jobconsole.tui.base.host import host_of, spawn
+from jobconsole.tui.base.host import host_of, spawn, sure
 
 ROUNDS = 10
 """Times at most that a key's messages are followed; widgets to which events stream always have some."""
@@ -37,7 +38,7 @@ class InTurn(App[int]):
 
     Textual puts a key into the queue of the widget that has the focus when it arrives. In a burst (a fast hand, a slow
     line), the keys after one that opens a sheet would act on the list below it, or on nothing: the sheet gets its
-    focus later.
+    focus later. And its timers ring.
     """
 
     def __init__(self) -> None:
@@ -56,6 +57,10 @@ class InTurn(App[int]):
         Escape gives it up. Where no screen is opened, the keys that waited are dropped: they were meant for it.
         """
         self._opening = opening
+
+    def set_timer(self, *args: Any, **kwargs: Any) -> Timer:
+        """Textual's own. By one, it draws a window whose size has changed, and none of its later sizes without that."""
+        return sure(super().set_timer(*args, **kwargs))
 
     async def on_event(self, event: events.Event) -> None:
         """Textual's way of an event, with keys held."""

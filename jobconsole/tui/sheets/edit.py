@@ -178,7 +178,7 @@ class EditScreen(Sheet[Edited]):
             self._failure = self._remark = ""
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(PAUSE_SECONDS, self._check_soon)
+        self._timer = host.sure(self.set_timer(PAUSE_SECONDS, self._check_soon))
 
     def _check_soon(self) -> None:
         host.replace(self, "check", self._check)

@@ -10,6 +10,7 @@ from textual.timer import Timer
 from textual.widgets import Input
 
 from jobconsole.format.spans import Line, Span, wrap
+from jobconsole.tui.base.host import sure
 from jobconsole.tui.widgets.pane import LineWidget
 from queue_core.errors import FilterError
 from queue_core.model.filters import Filter, parse
@@ -109,7 +110,9 @@ class FilterLine(Horizontal):
         event.stop()
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(PAUSE_SECONDS, lambda: self._apply(self.query_one(Input).value, resting=True))
+        self._timer = sure(
+            self.set_timer(PAUSE_SECONDS, lambda: self._apply(self.query_one(Input).value, resting=True))
+        )
 
     @on(Input.Submitted)
     def keep(self, event: Input.Submitted) -> None:
