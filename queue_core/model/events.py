@@ -23,6 +23,8 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from queue_core.model.job import Job, NewJob
 from queue_core.model.states import WAITING
 
@@ -115,7 +117,7 @@ def is_final(event: Event) -> bool:
 
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-_quote = json.encoder.encode_basestring_ascii
+_quote = json.encoder.encode_basestring
 
 
 def encode_text(text: str) -> str:
@@ -160,7 +162,11 @@ def by_queue(events: Iterable[Event]) -> dict[str, list[Event]]:
 
 def encode_events(events: Iterable[Event]) -> str:
     """Return the JSON array of the events of one message."""
-    return _encode([event.body() for event in events])
+    bodies = [event.body() for event in events]
+    try:
+        return to_json(bodies).decode()  # a fifth of the time of json
+    except (PydanticSerializationError, ValueError):  # a lone surrogate
+        return _encode(bodies)
 
 
 def decode_message(text: str | bytes) -> EventBatch | None:

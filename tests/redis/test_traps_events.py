@@ -145,6 +145,21 @@ async def test_a_long_list_publishes_nothing_where_nobody_listens(
         assert (await published(client) > before) is listens
 
 
+async def test_many_ends_that_are_heard_by_none_reach_those_who_wait_for_a_job_and_count_for_no_gap(
+    bus: RedisEventBus, client: Redis
+) -> None:
+    ends = [Event(EventName.COMPLETED, "work", str(number), "task", 1, {"ms": 1.0}) for number in range(1000)]
+    async with bus.watch("work", "700") as wait:
+        before = await published(client)
+        await bus.publish(ends)
+        assert await wait(PATIENCE)
+        assert await published(client) == before + 1, "the one that is waited for"
+    async with subscribed(bus) as batches:
+        await bus.publish(ends)
+        first = await heard(batches)
+        assert (first.number, first.gap, first.events) == (1, False, ends)
+
+
 async def published(client: Redis) -> int:
     stats = await client.info("commandstats")
     return int(stats.get("cmdstat_publish", {}).get("calls", 0))

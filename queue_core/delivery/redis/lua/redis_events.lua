@@ -24,12 +24,15 @@ return counts[2] + patterns
 -- Number a message of events, publish it, and notify those who wait for one of the finished jobs.
 -- KEYS: 1 event_seq (string), 2 generation (string), 3 waiters (ZSET id -> time in ms until which its end is waited for)
 -- ARGV: 1 channel of events, 2 and 3 the text before and after the id in a done channel, 4 queue as JSON, 5 time in
---       seconds, 6 events as JSON, 7.. ids of finished jobs
+--       seconds, 6 events as JSON (empty: there were no subscribers, and no message is numbered), 7.. ids of finished jobs
 -- Returns the number of subscribers that got the message.
-local n = redis.call('INCR', KEYS[1])
-local generation = redis.call('GET', KEYS[2]) or ''
-local receivers = redis.call('PUBLISH', ARGV[1], '{"v":1,"queue":' .. ARGV[4] .. ',"gen":"' .. generation .. '","n":' .. n ..
-  ',"at":' .. ARGV[5] .. ',"events":' .. ARGV[6] .. '}')
+local receivers = 0
+if ARGV[6] ~= '' then
+  local n = redis.call('INCR', KEYS[1])
+  local generation = redis.call('GET', KEYS[2]) or ''
+  receivers = redis.call('PUBLISH', ARGV[1], '{"v":1,"queue":' .. ARGV[4] .. ',"gen":"' .. generation .. '","n":' .. n ..
+    ',"at":' .. ARGV[5] .. ',"events":' .. ARGV[6] .. '}')
+end
 if #ARGV > 6 and redis.call('EXISTS', KEYS[3]) == 1 then
   for i = 7, #ARGV do
     if redis.call('ZREM', KEYS[3], ARGV[i]) == 1 then
