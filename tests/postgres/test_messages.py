@@ -12,6 +12,7 @@ from queue_core.errors import InvalidJob
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
+from queue_core.stores.postgres import ordering
 from queue_core.stores.postgres.session.plans import Ahead, Last, Plan
 from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.session.statements import PreparedStatements
@@ -65,7 +66,7 @@ def names(rows: list[tuple[Any, ...]]) -> set[str]:
 
 @pytest.mark.parametrize(
     ("rules", "key", "messages"),
-    [({}, None, 2), ({"rate": "100000/s"}, None, 3), ({}, "key", 3)],
+    [({}, None, 1), ({"rate": "100000/s"}, None, 3), ({}, "key", 1)],
     ids=["concurrency", "rate", "ordering key"],
 )
 async def test_ends_and_the_claim_behind_them_take_few(
@@ -88,6 +89,31 @@ async def test_ends_and_the_claim_behind_them_take_few(
         settled, claims = await store.settle_and_claim(ends, [request])
         assert ([one.accepted for one in settled], len(claims)) == ([True] * most, most)
     assert len(sent) == messages
+    await store.close()
+
+
+async def test_a_key_that_may_be_slow_is_measured_alone_until_it_is_not(
+    postgres_url: str, sent: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How long its next jobs take is not to be seen where all comes in one answer."""
+    monkeypatch.setattr(ordering, "SLOW_UNBLOCKED", 1)
+    monkeypatch.setattr(ordering, "_slow", ordering.SlowKeys())
+    store = PostgresStore(PostgresSettings(url=SecretStr(postgres_url)), rules={})
+    await store.open()
+    await store.acquire_leadership("sweep", "leader", 0)
+    await store.insert([new_job(ordering_key="key") for _ in range(9)])
+
+    async def messages(slow: float) -> int:
+        monkeypatch.setattr(ordering, "SLOW", slow)
+        (claim,) = await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 1, LEASE))
+        del sent[:]
+        assert (await store.settle([outcome(claim, "completed", ordering_key="key")]))[0].accepted
+        return len(sent)
+
+    fast, slow = 60.0, -1.0
+    await messages(fast)
+    assert [await messages(seconds) for seconds in (fast, slow, fast, fast)] == [1, 1, 4, 1]
+    assert [await messages(seconds) for seconds in (slow, slow, slow, slow)] == [1, 4, 4, 5], "its mark is raised"
     await store.close()
 
 

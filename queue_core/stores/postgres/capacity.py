@@ -31,11 +31,18 @@ class Running:
     def __init__(self) -> None:
         self._known: Sequence[str] = ()
         self._above = 0
+        # the answer to the last count, there by the end of its plan
+        self._counted: Rows = []
         # seconds of time.monotonic
         self._whole_at = float("-inf")
 
-    def count(self, queue: Mapping[str, Any], rules: QueueRules) -> Plan[tuple[int, float, float, float]]:
-        """Return how many jobs run, the rate's tokens, as of how many seconds ago, and the time."""
+    def count(self, queue: Mapping[str, Any], rules: QueueRules, at_once: bool) -> Plan[tuple[int, Rows]]:
+        """Return how many jobs run besides those in the row of `capacity/running`, and that row.
+
+        `at_once`: the row is there by then; else by the end of the plan.
+        """
+        if self._counted:
+            ((self._known, self._above, *_),) = self._counted
         began, running = time.monotonic(), 0
         if rules.concurrency is None:
             self._known, self._above = (), NEVER
@@ -47,10 +54,17 @@ class Running:
             running = 0 if few else running
             took = time.monotonic() - began
             self._whole_at = began + (max(WHOLE, PAUSE * took) if few else 0.0)
-        asked = {**queue, "running": plain_array(self._known), "above": self._above}
-        ((known, above, *rest),) = yield "capacity/running", asked
-        self._known, self._above = known, above
-        return running + len(known), *rest
+        step = (
+            "capacity/running",
+            {
+                **queue,
+                "running": plain_array(self._known),
+                "above": self._above,
+                "room": max(0, (rules.concurrency or 0) - running),
+            },
+        )
+        self._counted = yield step if at_once else Ahead(*step)
+        return running, self._counted
 
 
 def claim_limited(
@@ -59,18 +73,27 @@ def claim_limited(
     """Claim with this query what the rules allow; see `allowance`. `last`: the plan ends with it."""
     queue = {"queue_id": params["queue_id"]}
     yield Ahead("capacity/rate_lock", queue | {"burst": rules.burst()})
-    count, tokens, passed, now = yield from running.count(queue, rules)
-    allowed = allowance(rules, Room(params["limit"], params["starting"]), count, tokens, passed)
+    if rules.rate is None:
+        return (yield from _claim_within(query, params, rules, running, last))
+    others, rows = yield from running.count(queue, rules, at_once=True)
+    ((known, _, tokens, passed, now, _),) = rows
+    allowed = allowance(rules, Room(params["limit"], params["starting"]), others + len(known), tokens, passed)
     most = allowed.most
     if most <= 0:
         return []
-    claim = query, {**params, "limit": most, "starting": allowed.starting, "inline": INLINE // most}
-    if rules.rate is None:
-        return (yield Last(*claim) if last else claim)
-    rows = yield claim
+    rows = yield query, {**params, "limit": most, "starting": allowed.starting, "inline": INLINE // most}
     if had := sum(1 for row in rows if row[0] is not None):  # see claim/by_rank
         yield Ahead("capacity/rate_spend", queue | {"tokens": allowed.left(had), "at": now})
     return rows
+
+
+def _claim_within(query: str, params: Mapping[str, Any], rules: QueueRules, running: Running, last: bool) -> Plan[Rows]:
+    """Claim below a concurrency alone: what is left of it is known to the server, and all travels in one message."""
+    assert rules.concurrency is not None
+    yield from running.count({"queue_id": params["queue_id"]}, rules, at_once=False)
+    most = min(params["limit"], params["starting"], rules.concurrency)
+    claim = query, {**params, "limit": most, "starting": most, "inline": INLINE // max(1, most), "within": True}
+    return (yield Last(*claim) if last else Ahead(*claim))
 
 
 class RoomRequest(NamedTuple):

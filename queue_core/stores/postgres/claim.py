@@ -151,21 +151,29 @@ class ClaimBehind(NamedTuple):
     # of the best ranks
     scan: RankScan | None
 
-    def plan(self, unblocked: Iterable[Ready], last: bool = True) -> Plan[tuple[Rows, Running | None]]:
+    def plan(self, unblocked: Iterable[Ready] | None, last: bool = True) -> Plan[tuple[Rows, Running | None]]:
         """Claim, and return the rows and what runs. It is kept after the commit: the ends before it are undone, too.
 
-        `last`: the plan ends with it.
+        `unblocked`: None where only the server knows them by now. `last`: the plan ends with it.
         """
         query, params = "claim/by_rank", self.params
         if self.request.ids is not None:
-            ids = [one.id for one in unblocked if one.queue == self.request.queue]
-            if not ids:
+            ids = None if unblocked is None else [one.id for one in unblocked if one.queue == self.request.queue]
+            if ids == []:
                 return [], None
-            query, params = "claim/by_ids", {**params, "ids": plain_array(ids)}
+            query, params = "claim/by_ids", {**params, "ids": None if ids is None else plain_array(ids)}
         if self.running is None:
             return (yield Last(query, params) if last else Ahead(query, params)), None
         running = copy(self.running)
         return (yield from claim_limited(query, params, self.rules, running, last)), running
+
+
+class Claimed(NamedTuple):
+    """What was claimed behind ends."""
+
+    claim: ClaimBehind
+    rows: Rows
+    running: Running | None
 
 
 def _parameters(queue_id: int, request: ClaimRequest) -> dict[str, Any]:
@@ -181,6 +189,8 @@ def _parameters(queue_id: int, request: ClaimRequest) -> dict[str, Any]:
         "starting": request.limit if request.start_count is None else request.start_count,
         # any payload comes with its job, which is not counted
         "inline": None,
+        # of what the rules leave, as counted in the same transaction
+        "within": False,
         # does not wait for the disk
         "synchronous": "off",
     }

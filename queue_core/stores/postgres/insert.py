@@ -228,6 +228,10 @@ class QueueIds:
         # time.monotonic at which all ids were last read
         self._read_at = float("-inf")
 
+    def known(self) -> Mapping[str, int]:
+        """Return the ids of the queues that have been read."""
+        return self._known
+
     async def create(self, names: set[str], runner: SerialRunner) -> dict[str, int]:
         """Return the ids of queues after creating those that do not exist; the answer is the caller's own."""
         found = {name: self._known[name] for name in names if name in self._known}

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from queue_core.errors import TransactionError
 from queue_core.model.job import Outcome, Ready
@@ -16,7 +16,7 @@ from queue_core.model.rules import Rules, rules_of
 from queue_core.runtime import parts_of
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
 from queue_core.stores.postgres.session.failures import LockHeld
-from queue_core.stores.postgres.session.plans import ANSWER, ROW, Plan
+from queue_core.stores.postgres.session.plans import ANSWER, ROW, Ahead, Last, Plan
 from queue_core.stores.postgres.session.runner import SerialRunner
 
 Arrivals = Mapping[str, int]
@@ -84,6 +84,7 @@ class LockedKeys(NamedTuple):
 
 
 NO_KEYS = LockedKeys([])
+NO_IDS: Mapping[str, int] = MappingProxyType({})
 
 
 def key_arrays(keys: Iterable[OrderingKey]) -> dict[str, str]:
@@ -98,15 +99,22 @@ def lock_keys(keys: Iterable[OrderingKey]) -> Plan[LockedKeys]:
     return _locked(distinct, (yield "ordering/lock", key_arrays(distinct))) if distinct else NO_KEYS
 
 
-def lock_keys_soon(keys: Iterable[OrderingKey]) -> Plan[LockedKeys]:
-    """Lock ordering keys, or fail as `LockHeld` when another transaction has one locked for long."""
+def lock_keys_soon(keys: Iterable[OrderingKey], queue_ids: Mapping[str, int] = NO_IDS) -> Plan[LockedKeys]:
+    """Lock ordering keys, or fail as `LockHeld` when another transaction has one locked for long.
+
+    With the ids of their queues the next step does not wait for the answer.
+    """
     distinct = set(keys)
     if not distinct:
         return NO_KEYS
-    return _locked(distinct, (yield "ordering/lock_soon", key_arrays(distinct) | {"patience": PATIENCE}))
+    step = "ordering/lock_soon", key_arrays(distinct) | {"patience": PATIENCE}
+    if not queue_ids:
+        return _locked(distinct, (yield step))
+    yield Ahead(*step)
+    return _locked(distinct, queue_ids.items())
 
 
-def _locked(keys: Iterable[OrderingKey], rows: Rows) -> LockedKeys:
+def _locked(keys: Iterable[OrderingKey], rows: Iterable[tuple[Any, ...]]) -> LockedKeys:
     """Return locked keys, given the ids of their queues: the keys are not sent back."""
     queue_ids: dict[str, int] = dict(rows)
     return LockedKeys([(queue, queue_ids[queue], key) for queue, key in keys if queue in queue_ids])
@@ -192,6 +200,12 @@ class SlowKeys:
 
     def note(self, keys: Collection[OrderingKey], seconds: float) -> list[OrderingKey]:
         """Note how long the next jobs of some keys took; return the keys that should know what they have passed."""
+        often = self.note_with_others(keys, seconds)
+        self._times.update({key: self._times[key] + 1 for key in often})
+        return [key for key in often if self._times[key] > SLOW_TIMES]
+
+    def note_with_others(self, keys: Collection[OrderingKey], seconds: float) -> list[OrderingKey]:
+        """Note how long the next jobs of some keys took with other statements; return those that may be slow."""
         for key in keys:
             self._unblocked[key] = self._unblocked.pop(key, 0) + 1
         while len(self._unblocked) > SLOW_MOST:
@@ -202,8 +216,13 @@ class SlowKeys:
                     self._times.pop(key, None)
             return []
         often = [key for key in keys if self._unblocked.get(key, 0) >= SLOW_UNBLOCKED]
-        self._times.update({key: self._times.get(key, 0) + 1 for key in often})
-        return [key for key in often if self._times[key] >= SLOW_TIMES]
+        for key in often:
+            self._times.setdefault(key, 1)
+        return often
+
+    def doubts(self, keys: Iterable[OrderingKey]) -> bool:
+        """Return whether the next jobs of one of these may be slow: how long they take is then measured alone."""
+        return bool(self._times) and any(key in self._times for key in keys)
 
     def _forget_first(self) -> OrderingKey:
         first = next(iter(self._unblocked))
@@ -221,7 +240,24 @@ def unblock_next(locks: LockedKeys, rules: Rules, whole: bool = True) -> Plan[li
     """
     rows: Rows = []
     for part in parts_of(locks.rows, lambda row: ROW + len(row[2]), ANSWER):
-        rows += yield from _unblock_next(part, rules, whole)
+        began = time.monotonic()
+        rows += yield _unblocking(part, rules, whole)
+        slow = set(_slow.note([(queue, key) for queue, _, key in part], time.monotonic() - began))
+        if marked := [(queue_id, key) for queue, queue_id, key in part if (queue, key) in slow]:
+            queue_ids, keys = zip(*marked, strict=True)
+            yield "ordering/raise_watermark", {"queue_id": plain_array(queue_ids), "key": text_array(keys)}
+    return unblocked_of(locks, rows)
+
+
+def _unblocking(locks: Rows, rules: Rules, whole: bool) -> tuple[str, dict[str, Any]]:
+    queues, queue_ids, keys = zip(*locks, strict=True)
+    capacity = plain_array([rules_of(rules, queue).open_keys for queue in queues])
+    given = {"queue_id": plain_array(queue_ids), "key": text_array(keys), "capacity": capacity, "whole": whole}
+    return "ordering/unblock_next", given
+
+
+def unblocked_of(locks: LockedKeys, rows: Rows) -> list[Unblocked]:
+    """Return the jobs in the rows of `unblock_next` for locked keys, best rank first."""
     names = {queue_id: queue for queue, queue_id, _ in locks.rows}
     unblocked = [
         Unblocked((names[queue_id], key), Ready(job_id, names[queue_id], rank)) for queue_id, key, job_id, rank in rows
@@ -229,23 +265,22 @@ def unblock_next(locks: LockedKeys, rules: Rules, whole: bool = True) -> Plan[li
     return sorted(unblocked, key=lambda one: one.ready.rank)
 
 
-def _unblock_next(locks: Rows, rules: Rules, whole: bool) -> Plan[Rows]:
-    named = {(queue, key): (queue_id, key) for queue, queue_id, key in locks}
-    began = time.monotonic()
-    rows = yield (
-        "ordering/unblock_next",
-        {
-            "queue_id": plain_array([queue_id for queue_id, _ in named.values()]),
-            "key": text_array([key for _, key in named.values()]),
-            "capacity": plain_array([rules_of(rules, queue).open_keys for queue, _ in named]),
-            "whole": whole,
-        },
-    )
-    slow = [named[key] for key in _slow.note(named.keys(), time.monotonic() - began)]
-    if slow:
-        queue_ids, keys = zip(*slow, strict=True)
-        yield "ordering/raise_watermark", {"queue_id": plain_array(queue_ids), "key": text_array(keys)}
-    return rows
+def goes_at_once(keys: Collection[OrderingKey], queue_ids: Mapping[str, int]) -> bool:
+    """Return whether the queues are known, and the next jobs of the keys are found fast, as far as is known."""
+    return all(queue in queue_ids for queue, _ in keys) and not _slow.doubts(keys)
+
+
+def unblock_at_once(locks: LockedKeys, rules: Rules, last: bool) -> Plan[Rows]:
+    """Release the next jobs of locked keys; the rows are there by the plan's end. `last`: it ends with this."""
+    if not locks.rows:
+        return []
+    step = _unblocking(locks.rows, rules, whole=False)
+    return (yield Last(*step) if last else Ahead(*step))
+
+
+def note_at_once(locks: LockedKeys, seconds: float) -> None:
+    """Note how long all of a plan took that released the next jobs of these keys at once."""
+    _slow.note_with_others([(queue, key) for queue, _, key in locks.rows], seconds)
 
 
 def blocking(rules: Rules) -> str:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from queue_core.model.job import MOST_LOSSES, Failure, Outcome, Ready, Reclaimed, Settled, summary
 from queue_core.model.outcome import EXCEPTION, LOST_ONCE, lost_too_often
 from queue_core.model.report import HISTOGRAM_BOUNDS
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.signature import sign
-from queue_core.stores.postgres.capacity import Running, limited
-from queue_core.stores.postgres.claim import ClaimBehind
+from queue_core.stores.postgres.capacity import limited
+from queue_core.stores.postgres.claim import ClaimBehind, Claimed
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
 from queue_core.stores.postgres.ordering import (
     NO_ARRIVALS,
+    NO_IDS,
     NO_KEYS,
     Arrivals,
     LockedKeys,
@@ -24,13 +27,17 @@ from queue_core.stores.postgres.ordering import (
     blocking,
     count_arrivals,
     each_arrival,
+    goes_at_once,
     keys_of_unfinished,
     lock_free_keys,
     lock_keys,
     lock_keys_soon,
+    note_at_once,
     note_pending,
     read_committed,
+    unblock_at_once,
     unblock_next,
+    unblocked_of,
     with_keys,
 )
 from queue_core.stores.postgres.scans import NOWHERE, WHOLE, Walk
@@ -50,70 +57,104 @@ STATEMENT = {
     "dead": "settle/bury",
 }
 
+AGAIN = ("retrying", "released")
+"""Outcomes of jobs that are to run again, unless they are cancelled instead."""
 FEW = 100
-"""Ends up to which their statement travels with the next one: with more it takes longer than the way, and how long the
-next jobs of keys take (`SlowKeys`) is measured without it."""
+"""Ends up to which all of a transaction travels in one message: with more the statements take longer than the way, and
+so may the next jobs of keys (`SlowKeys`), which is measured without the others."""
 
 Key = tuple[str, int]
-
-
-class Claimed(NamedTuple):
-    """What was claimed behind ends."""
-
-    claim: ClaimBehind
-    rows: Rows
-    running: Running | None
+_Ended = tuple[Sequence[Rows], Mapping[Key, Settled]]
+"""The rows of statements that end attempts; and what was cancelled instead."""
 
 
 NO_RULES: Rules = MappingProxyType({})
 
 
-async def settle(runner: SerialRunner, keyed: SerialRunner, outcomes: Sequence[Outcome], rules: Rules) -> list[Settled]:
-    """End attempts whose token still holds; refuse the others without changing anything.
+class Settles:
+    """Ends attempts, and claims in the transaction in which others end."""
 
-    `keyed`: the runner of what locks ordering keys.
-    """
-    return (await settle_and_claim(runner, keyed, outcomes, rules, ()))[0]
+    def __init__(
+        self, runner: SerialRunner, keyed: SerialRunner, rules: Rules, queue_ids: Callable[[], Mapping[str, int]]
+    ) -> None:
+        """`keyed`: the runner of what locks ordering keys; `queue_ids`: returns those that are known."""
+        self._runner = runner
+        self._keyed = keyed
+        self._rules = rules
+        self._queue_ids = queue_ids
 
+    async def settle(
+        self, outcomes: Sequence[Outcome], behind: Sequence[ClaimBehind] = ()
+    ) -> tuple[list[Settled], list[Claimed]]:
+        """End attempts whose token still holds, refuse the others without changing anything; also what was claimed."""
+        # Groups: of several outcomes of an attempt the first counts, for it has ended by then.
+        first: dict[Key, Outcome] = {}
+        plain: list[Outcome] = []
+        with_rules: list[Outcome] = []
+        claiming = {one.request.queue for one in behind}
+        for outcome in outcomes:
+            key = (outcome.id, outcome.token)
+            if key not in first:
+                first[key] = outcome
+                several = (
+                    outcome.ordering_key is not None
+                    or outcome.queue in claiming
+                    or (outcome.to_back and rules_of(self._rules, outcome.queue).aging > 0)
+                )
+                (with_rules if several else plain).append(outcome)
+        # Parameters and rows: a statement for each group, a plan for those that take several.
+        done: dict[Key, Settled] = {}
+        claimed: list[Claimed] = []
+        for statement, group in by_statement(plain).items():
+            done |= accepted(await self._runner.run(statement, group_parameters(statement, group, self._rules)))
+        if with_rules:
+            ended, claimed = await self._settle_with_rules(with_rules, behind)
+            done |= ended
+        if len(done) < len(first):
+            done |= await self._settle_refused([outcome for key, outcome in first.items() if key not in done])
+        # Answers, in the order of the outcomes.
+        settled = [
+            done[key]
+            if (key := (outcome.id, outcome.token)) in done and first[key].kind == outcome.kind
+            else Settled(outcome.id, False)
+            for outcome in outcomes
+        ]
+        return settled, claimed
 
-async def settle_and_claim(
-    runner: SerialRunner, keyed: SerialRunner, outcomes: Sequence[Outcome], rules: Rules, behind: Sequence[ClaimBehind]
-) -> tuple[list[Settled], list[Claimed]]:
-    """Do the same, and in the transaction that ends jobs of a queue also claim there; return what was claimed."""
-    # Groups: of several outcomes of an attempt the first counts, for it has ended by then.
-    first: dict[Key, Outcome] = {}
-    plain: list[Outcome] = []
-    with_rules: list[Outcome] = []
-    claiming = {one.request.queue for one in behind}
-    for outcome in outcomes:
-        key = (outcome.id, outcome.token)
-        if key not in first:
-            first[key] = outcome
-            several = (
-                outcome.ordering_key is not None
-                or outcome.queue in claiming
-                or (outcome.to_back and rules_of(rules, outcome.queue).aging > 0)
-            )
-            (with_rules if several else plain).append(outcome)
-    # Parameters and rows: a statement for each group, a plan for those that take several.
-    done: dict[Key, Settled] = {}
-    claimed: list[Claimed] = []
-    for statement, group in by_statement(plain).items():
-        done |= accepted(await runner.run(statement, group_parameters(statement, group, rules)))
-    if with_rules:
-        ended, claimed = await _settle_with_rules(keyed, with_rules, rules, behind)
-        done |= ended
-    if len(done) < len(first):
-        refused = [outcome for key, outcome in first.items() if key not in done]
-        done |= await _settle_refused(runner, keyed, refused, rules)
-    # Answers, in the order of the outcomes.
-    settled = [
-        done[key]
-        if (key := (outcome.id, outcome.token)) in done and first[key].kind == outcome.kind
-        else Settled(outcome.id, False)
-        for outcome in outcomes
-    ]
-    return settled, claimed
+    async def _settle_with_rules(
+        self, outcomes: Sequence[Outcome], behind: Sequence[ClaimBehind] = ()
+    ) -> tuple[dict[Key, Settled], list[Claimed]]:
+        """End attempts in one transaction, with the ordering keys that this releases and the ranks by age."""
+        weight, rules, ids = sum(len(outcome.result or "") for outcome in outcomes), self._rules, self._queue_ids()
+        try:
+            soon = partial(settle_soon, outcomes, rules, behind, ids)
+            return await self._keyed.run_plan(soon, patient=False, weight=weight)
+        except LockHeld:
+            return await self._keyed.run_plan(lambda: settle_late(outcomes, rules), weight=weight), []
+
+    async def _settle_refused(self, refused: Sequence[Outcome]) -> dict[Key, Settled]:
+        """Return what becomes of outcomes that were refused.
+
+        They did not name their ordering key, are to be cancelled instead, were written before (a lost reply), or stale.
+        """
+        done: dict[Key, Settled] = {}
+        named = with_keys(refused, await self._runner.run(*keys_of_unfinished([one.id for one in refused])))
+        if named:
+            done |= (await self._settle_with_rules(named))[0]
+        ends = [one for one in refused if one.kind in AGAIN and (one.id, one.token) not in done]
+        if ends:
+            rows = await self._runner.run("settle/cancel_instead", group_parameters("settle/cancel_instead", ends))
+            done |= {(job_id, token): Settled(job_id, True, cancelled=True) for job_id, token in rows}
+        left = [outcome for outcome in refused if (outcome.id, outcome.token) not in done]
+        rows = await self._runner.run(
+            "settle/settled_already",
+            {
+                "id": plain_array([outcome.id for outcome in left]),
+                "token": plain_array([outcome.token for outcome in left]),
+                "kind": plain_array([outcome.kind for outcome in left]),
+            },
+        )
+        return done | {(job_id, token): Settled(job_id, True, cancelled=instead) for job_id, token, instead in rows}
 
 
 def by_statement(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
@@ -175,15 +216,9 @@ def _again(group: Sequence[Outcome], rules: Rules, arrivals: Arrivals) -> dict[s
 
 
 def _failures(failures: Sequence[Failure | None]) -> dict[str, Any]:
-    return {
-        "kind": text_array([f and f.kind for f in failures]),
-        "exception": text_array([f and f.exception for f in failures]),
-        "message": text_array([f and f.message for f in failures]),
-        "traceback": text_array([f and f.traceback for f in failures]),
-        "signature": text_array([f and f.signature for f in failures]),
-        "title": text_array([f and f.title for f in failures]),
-        "summary": text_array([f and summary(f) for f in failures]),
-    }
+    names = ("kind", "exception", "message", "traceback", "signature", "title")
+    found = {name: text_array([f and getattr(f, name) for f in failures]) for name in names}
+    return found | {"summary": text_array([f and summary(f) for f in failures])}
 
 
 def accepted(rows: Rows) -> dict[Key, Settled]:
@@ -191,34 +226,35 @@ def accepted(rows: Rows) -> dict[Key, Settled]:
     return {(row[0], row[1]): Settled(row[0], True, *row[2:]) for row in rows}
 
 
-async def _settle_with_rules(
-    keyed: SerialRunner, outcomes: Sequence[Outcome], rules: Rules, behind: Sequence[ClaimBehind] = ()
-) -> tuple[dict[Key, Settled], list[Claimed]]:
-    """End attempts in one transaction, with the ordering keys that this releases and the ranks by age that it gives."""
-    weight = sum(len(outcome.result or "") for outcome in outcomes)
-    try:
-        return await keyed.run_plan(lambda: settle_soon(outcomes, rules, behind), patient=False, weight=weight)
-    except LockHeld:
-        return await keyed.run_plan(lambda: settle_late(outcomes, rules), weight=weight), []
-
-
 def settle_soon(
-    outcomes: Sequence[Outcome], rules: Rules, behind: Sequence[ClaimBehind] = ()
+    outcomes: Sequence[Outcome],
+    rules: Rules,
+    behind: Sequence[ClaimBehind] = (),
+    queue_ids: Mapping[str, int] = NO_IDS,
 ) -> Plan[tuple[dict[Key, Settled], list[Claimed]]]:
     """End attempts whose token still holds, release the next jobs of their ordering keys, and claim behind that.
 
     A key that an outcome does not name correctly is not released: such an outcome is not in the answer. Raises
-    `LockHeld` when another transaction has a key locked for long; then `settle_late` is to be used.
+    `LockHeld` when another transaction has a key locked for long; then `settle_late` is to be used. With the ids of
+    the queues all of it is one message, where that may be.
     """
-    locks = yield from lock_keys_soon(_ordering_keys(outcomes))
-    more = bool(locks.rows) or any(one.request.ids is None for one in behind)
-    ended = yield from _settle(outcomes, rules, locks, more)
-    unblocked = yield from unblock_next(locks, rules, whole=False)
+    keys, began = _ordering_keys(outcomes), time.monotonic()
+    again = any(outcome.kind in AGAIN for outcome in outcomes)
+    at_once = bool(queue_ids) and len(outcomes) <= FEW and not again and goes_at_once(keys, queue_ids)
+    locks = yield from lock_keys_soon(keys, queue_ids if at_once else NO_IDS)
+    ended = yield from _settle(outcomes, rules, locks, at_once)
+    if at_once:
+        rows = yield from unblock_at_once(locks, rules, last=not behind)
+    else:
+        unblocked = yield from unblock_next(locks, rules, whole=False)
     claimed: list[Claimed] = []
     for place, one in enumerate(behind, start=1):
-        rows, running = yield from one.plan([each.ready for each in unblocked], last=place == len(behind))
-        claimed.append(Claimed(one, rows, running))
-    return _with_unblocked(outcomes, ended.settled(), unblocked), claimed
+        ready = None if at_once else [each.ready for each in unblocked]
+        claimed.append(Claimed(one, *(yield from one.plan(ready, last=place == len(behind)))))
+    if at_once:
+        note_at_once(locks, time.monotonic() - began)
+        unblocked = unblocked_of(locks, rows)
+    return _with_unblocked(outcomes, _done(*ended), unblocked), claimed
 
 
 def settle_late(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Settled]]:
@@ -227,42 +263,33 @@ def settle_late(outcomes: Sequence[Outcome], rules: Rules) -> Plan[dict[Key, Set
     ended = yield from _settle(outcomes, rules, LockedKeys(free.rows + locked.rows))
     yield from note_pending(locked)
     unblocked = yield from unblock_next(free, rules, whole=False)
-    return _with_unblocked(outcomes, ended.settled(), unblocked)
+    return _with_unblocked(outcomes, _done(*ended), unblocked)
 
 
 def _ordering_keys(outcomes: Sequence[Outcome]) -> set[OrderingKey]:
     return {_ordering_key(outcome) for outcome in outcomes if outcome.ordering_key is not None}
 
 
-class _Ended(NamedTuple):
-    """The rows of statements that end attempts; and what was cancelled instead."""
-
-    rows: Sequence[Rows]
-    instead: Mapping[Key, Settled]
-
-    def settled(self) -> dict[Key, Settled]:
-        done: dict[Key, Settled] = {}
-        for rows in self.rows:
-            done |= accepted(rows)
-        return {**done, **self.instead}
-
-
-def _settle(outcomes: Sequence[Outcome], rules: Rules, locks: LockedKeys, more: bool = False) -> Plan[_Ended]:
-    """End attempts. Where `more` of the plan certainly follows, the rows may be there only behind that."""
+def _settle(outcomes: Sequence[Outcome], rules: Rules, locks: LockedKeys, at_once: bool = False) -> Plan[_Ended]:
+    """End attempts. `at_once`: none of them is to run again, and the rows are there only behind the next step."""
     arrivals = yield from count_arrivals((outcome.queue for outcome in outcomes if outcome.to_back), rules)
-    again = [outcome for outcome in outcomes if outcome.kind in ("retrying", "released")]
     ended: list[Rows] = []
     for statement, group in by_statement(outcomes).items():
         step = statement, group_parameters(statement, group, rules, locks, arrivals)
-        ended.append((yield Ahead(*step) if more and not again and len(outcomes) <= FEW else step))
+        ended.append((yield Ahead(*step) if at_once else step))
+    again = [outcome for outcome in outcomes if outcome.kind in AGAIN]
     if not again:
-        return _Ended(ended, {})
-    done = _Ended(ended, {}).settled()
+        return ended, {}
+    done = _done(ended, {})
     ends = [outcome for outcome in again if (outcome.id, outcome.token) not in done]
     rows = (
         (yield "settle/cancel_instead", group_parameters("settle/cancel_instead", ends, rules, locks)) if ends else []
     )
-    return _Ended(ended, {(job_id, token): Settled(job_id, True, cancelled=True) for job_id, token in rows})
+    return ended, {(job_id, token): Settled(job_id, True, cancelled=True) for job_id, token in rows}
+
+
+def _done(ended: Iterable[Rows], instead: Mapping[Key, Settled]) -> dict[Key, Settled]:
+    return {key: settled for rows in ended for key, settled in accepted(rows).items()} | {**instead}
 
 
 def _ordering_key(outcome: Outcome) -> OrderingKey:
@@ -287,33 +314,6 @@ def _with_unblocked(
     return found
 
 
-async def _settle_refused(
-    runner: SerialRunner, keyed: SerialRunner, refused: Sequence[Outcome], rules: Rules
-) -> dict[Key, Settled]:
-    """Return what becomes of outcomes that were refused.
-
-    They did not name their ordering key, are to be cancelled instead, were written before (a lost reply), or stale.
-    """
-    done: dict[Key, Settled] = {}
-    named = with_keys(refused, await runner.run(*keys_of_unfinished([one.id for one in refused])))
-    if named:
-        done |= (await _settle_with_rules(keyed, named, rules))[0]
-    ends = [one for one in refused if one.kind in ("retrying", "released") and (one.id, one.token) not in done]
-    if ends:
-        rows = await runner.run("settle/cancel_instead", group_parameters("settle/cancel_instead", ends))
-        done |= {(job_id, token): Settled(job_id, True, cancelled=True) for job_id, token in rows}
-    left = [outcome for outcome in refused if (outcome.id, outcome.token) not in done]
-    rows = await runner.run(
-        "settle/settled_already",
-        {
-            "id": plain_array([outcome.id for outcome in left]),
-            "token": plain_array([outcome.token for outcome in left]),
-            "kind": plain_array([outcome.kind for outcome in left]),
-        },
-    )
-    return done | {(job_id, token): Settled(job_id, True, cancelled=instead) for job_id, token, instead in rows}
-
-
 def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
     """Complete one attempt in a caller's transaction.
 
@@ -332,7 +332,7 @@ def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
     locks = yield from lock_keys(_ordering_keys([outcome]))
     ended = yield from _settle([outcome], rules, locks)
     unblocked = yield from unblock_next(locks, rules, whole=False)
-    answers = _with_unblocked([outcome], ended.settled(), unblocked)
+    answers = _with_unblocked([outcome], _done(*ended), unblocked)
     return answers.get((outcome.id, outcome.token), Settled(outcome.id, False))
 
 

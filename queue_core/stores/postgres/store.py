@@ -37,7 +37,7 @@ from queue_core.stores.postgres.session.heartbeat import PostgresHeartbeat
 from queue_core.stores.postgres.session.listening import Notifications, PostgresSignals
 from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.session.transaction import Transactions
-from queue_core.stores.postgres.settle import complete, reclaim, settle, settle_and_claim
+from queue_core.stores.postgres.settle import Settles, complete, reclaim
 from queue_core.stores.postgres.statistics.releases import register_release
 from queue_core.stores.postgres.upkeep import EVER, DueTimes, PostgresUpkeep, ScanTimes
 
@@ -69,7 +69,7 @@ class PostgresStore:
         # A runner for each kind of work, so that none waits for all calls of another: an enqueue does not wait for
         # reads of results, nor a plain settle for one of ordering keys that another transaction has locked.
         runners = [SerialRunner(settings, self._sessions) for _ in range(7)]
-        self._inserts, self._claims, self._settles, self._sweeps, self._reads, self._logs, self._keyed = runners
+        self._inserts, self._claims, settles, self._sweeps, self._reads, self._logs, self._keyed = runners
         retention, rules = retention or RetentionSettings(), rules or {}
         self._upkeep = PostgresUpkeep(self._sweeps, self._keyed, settings, retention, rules)
         # Seconds; a thousand years mean never.
@@ -79,6 +79,7 @@ class PostgresStore:
         self._leading: set[tuple[str, str]] = set()
         self._transactions = Transactions(settings)
         self._queue_ids = QueueIds()
+        self._settling = Settles(settles, self._keyed, rules, self._queue_ids.known)
         self.inserter = PostgresInserts(self._inserts, self._reads, self._queue_ids, rules)
         self._claimer = PostgresClaims(
             self._claims, self._sweeps, rules, lambda queue: self._notifications.call_here("ready", queue)
@@ -147,7 +148,7 @@ class PostgresStore:
         return claims
 
     async def settle(self, outcomes: Sequence[Outcome]) -> list[Settled]:
-        settled = await settle(self._settles, self._keyed, outcomes, self._rules)
+        settled, _ = await self._settling.settle(outcomes)
         self._note_settled(outcomes, settled)
         return settled
 
@@ -162,7 +163,7 @@ class PostgresStore:
         # All take the locks of queues in one order: no two workers wait for each other.
         numbered.sort(key=itemgetter(0))
         behind = [await self._claimer.behind(*one) for one in numbered]
-        settled, claimed = await settle_and_claim(self._settles, self._keyed, outcomes, self._rules, behind)
+        settled, claimed = await self._settling.settle(outcomes, behind)
         self._note_settled(outcomes, settled)
         return settled, [claim for one in claimed for claim in await self._claimer.claimed_behind(*one)]
 

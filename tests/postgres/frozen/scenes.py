@@ -74,6 +74,8 @@ class Scene:
     timeout: float = PATIENCE
     # after how many statements it is frozen: a range reaches beyond the last one
     points: Sequence[int] = range(1, 20)
+    # without a pooler it is one message, behind which nothing is held
+    one_message: bool = False
 
 
 async def nothing(process: Process) -> None:
@@ -95,6 +97,12 @@ async def dead(process: Process) -> None:
 
 async def settle(process: Process) -> None:
     (answer,) = await process.store.settle([outcome(process.kept["claim"], "completed", ordering_key=KEY)])
+    assert answer.accepted
+
+
+async def settle_again(process: Process) -> None:
+    again = outcome(process.kept["claim"], "retrying", ordering_key=KEY, delay=LEASE)
+    (answer,) = await process.store.settle([again])
     assert answer.accepted
 
 
@@ -244,8 +252,9 @@ SCENES: dict[str, Scene] = {
     "an enqueue with a unique key": Scene({}, nothing, unique, unique),
     "an enqueue below a limit": Scene({"limit": 100}, nothing, lambda one: one.insert(), lambda one: one.insert()),
     "an enqueue with aging": Scene({"aging": 10}, nothing, lambda one: one.insert(), lambda one: one.insert()),
-    "the end of a job with an ordering key": Scene({}, running, settle, keyed),
-    "the end of a job that hands over its ordering key": Scene({}, running, hand_over, keyed),
+    "the end of a job with an ordering key": Scene({}, running, settle, keyed, one_message=True),
+    "the end of a job that hands over its ordering key": Scene({}, running, hand_over, keyed, one_message=True),
+    "the end of a job with an ordering key that runs again": Scene({}, running, settle_again, keyed),
     "the end of a job that hands over its place": Scene({"concurrency": 3}, running, hand_over, claim_apart),
     "a claim under a concurrency": Scene({"concurrency": 3}, lambda one: one.insert(5), claim_one, claim_one),
     "a claim under a rate": Scene({"rate": 50}, lambda one: one.insert(5), claim_one, claim_one),

@@ -37,7 +37,7 @@ async def test_a_claim_that_is_not_committed_yet_wins_over_a_change(
     await database.do("insert into lease_epoch_live values (true, 1)")
     request = {
         "ids": plain_array([job_id]), "queue_id": 1, "queue": "q1", "types": "{task}", "limit": 1, "starting": 1,
-        "worker": "w", "lease": 60.0, "claim": 0, "release": 0, "inline": None, "synchronous": "off",
+        "worker": "w", "lease": 60.0, "claim": 0, "release": 0, "inline": None, "within": False, "synchronous": "off",
     }  # fmt: skip
     async with database.connection.transaction():
         claimed = await database.connection.execute(load("claim/by_ids", SCHEMA), request)

@@ -126,6 +126,8 @@ Action = Callable[[Scene], Plan[Any]]
 ACTIONS: dict[str, Action] = {
     "complete": lambda on: settle_soon([on.outcome("completed")], RULES),
     "hand over": lambda on: settle_soon([on.outcome("completed")], RULES, [BEHIND]),
+    "complete at once": lambda on: settle_soon([on.outcome("completed")], RULES, (), NUMBERS),
+    "hand over at once": lambda on: settle_soon([on.outcome("completed")], RULES, [BEHIND], NUMBERS),
     "bury": lambda on: settle_soon([on.outcome("dead", failure=failure())], RULES),
     "reschedule": lambda on: settle_soon([on.outcome("released", to_back=True)], RULES),
     "complete late": lambda on: settle_late([on.outcome("completed")], RULES),

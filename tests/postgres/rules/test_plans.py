@@ -70,7 +70,7 @@ def statements(on: Scene) -> dict[str, dict[str, Any]]:
         "capacity/lock": room,
         "capacity/spend": room,
         "capacity/rate_lock": {"queue_id": 1, "burst": 1.0},
-        "capacity/running": {"queue_id": 1, "running": ids, "above": 0},
+        "capacity/running": {"queue_id": 1, "running": ids, "above": 0, "room": 5},
         "capacity/rate_spend": {"queue_id": 1, "tokens": 1.0, "at": 0.0},
         "ordering/arrivals_count": {"queue": f"{{{QUEUE}}}", "n": "{1}"},
         "ordering/stalled": {"queue": "{}", "capacity": "{}", "queue_id": -1, "key": "", "limit": 50},

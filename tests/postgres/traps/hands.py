@@ -131,6 +131,7 @@ def claim_parameters(queue_id: int, ids: Sequence[str] | None = None, **given: A
         "starting": 100,
         "worker": WORKER,
         "inline": None,
+        "within": False,
         "lease": LEASE,
         "claim": 0,
         "release": 0,

@@ -77,16 +77,22 @@ SELECT queue_id, band, waiting + n <= capacity FROM measured
 -- name: running
 -- Return which jobs of a queue run: of those that did, and of what was claimed under the same lock since then; also the token before
 -- which the next count need not look again, and the rate's tokens as of how many seconds ago. A claim that had the lock before is seen.
-SELECT ARRAY(SELECT l.id
-               FROM unnest(%(running)s::uuid[]) AS k (id)
-              CROSS JOIN LATERAL (SELECT id FROM {schema}.leases WHERE id = k.id AND queue_id = s.queue_id AND token <= %(above)s OFFSET 0) l
-              WHERE (SELECT true FROM {schema}.jobs j WHERE j.id = l.id)
-             UNION ALL
-             SELECT l.id FROM {schema}.leases l
-              WHERE l.queue_id = s.queue_id AND l.limited AND l.token > %(above)s AND (SELECT true FROM {schema}.jobs j WHERE j.id = l.id))::text[],
+-- What is left of `room` is kept for the claim in this transaction, which may travel in the same message.
+SELECT r.ids,
        coalesce((SELECT epoch FROM {schema}.lease_epoch_live)::bigint << 40 | (SELECT last_value - (NOT is_called)::int FROM {schema}.lease_seq), %(above)s),
-       s.tokens, extract(epoch FROM c.now - s.refilled_at)::float8, extract(epoch FROM c.now)::float8
+       s.tokens, extract(epoch FROM c.now - s.refilled_at)::float8, extract(epoch FROM c.now)::float8,
+       set_config('jobs.room', greatest(0, %(room)s::int - cardinality(r.ids))::text, true)
   FROM {schema}.queue_rates s, (SELECT clock_timestamp() AS now OFFSET 0) c
+ CROSS JOIN LATERAL (
+       SELECT ARRAY(SELECT l.id
+                      FROM unnest(%(running)s::uuid[]) AS k (id)
+                     CROSS JOIN LATERAL (SELECT id FROM {schema}.leases WHERE id = k.id AND queue_id = s.queue_id AND token <= %(above)s OFFSET 0) l
+                     WHERE (SELECT true FROM {schema}.jobs j WHERE j.id = l.id)
+                    UNION ALL
+                    SELECT l.id FROM {schema}.leases l
+                     WHERE l.queue_id = s.queue_id AND l.limited AND l.token > %(above)s
+                       AND (SELECT true FROM {schema}.jobs j WHERE j.id = l.id))::text[] AS ids
+       OFFSET 0) r
  WHERE s.queue_id = %(queue_id)s
 
 -- name: rate_spend

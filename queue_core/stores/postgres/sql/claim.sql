@@ -78,21 +78,22 @@ SELECT q.name
  ORDER BY q.name
 
 -- name: by_ids
--- Move nominated jobs to running: lock their rows first, so that a row just settled or requeued cannot run again.
+-- Move nominated jobs to running: lock their rows first, so that a row just settled or requeued cannot run again. Without ids, those
+-- that this transaction has unblocked; `within`: no more than it has counted as room.
 WITH soft AS MATERIALIZED (
     SELECT set_config('synchronous_commit', coalesce(%(synchronous)s, current_setting('synchronous_commit')), true)
 ), candidate AS MATERIALIZED (
     SELECT j.id, j.type, j.payload, j.priority, j.rank, j.retry_count, j.max_retries, j.crashes, j.created_at, j.tags,
            j.ordering_key, j.losses, j.headers
       FROM {schema}.jobs j
-     WHERE j.id = ANY (%(ids)s::uuid[])
+     WHERE j.id = ANY (coalesce(%(ids)s, '{' || current_setting('jobs.unblocked', true) || '}')::uuid[])
        AND j.queue_id = %(queue_id)s
        AND j.status = 'queued'
        AND (j.ordering_key IS NULL OR j.admitted)
        AND (%(types)s::text[] IS NULL OR j.type = ANY (%(types)s::text[]))
        AND EXISTS (SELECT FROM {schema}.queues q WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL)
      ORDER BY j.rank
-     LIMIT %(limit)s
+     LIMIT least(%(limit)s, CASE WHEN %(within)s THEN coalesce(nullif(current_setting('jobs.room', true), ''), '0')::int END)
        FOR NO KEY UPDATE OF j SKIP LOCKED
 ), numbered AS MATERIALIZED (
     SELECT c.*, (SELECT epoch FROM {schema}.lease_epoch_live)::bigint << 40 | nextval('{schema}.lease_seq') AS token,
@@ -122,7 +123,7 @@ SELECT n.id::text, n.token, n.type, CASE WHEN %(inline)s::int IS NULL OR octet_l
 -- Move the ready jobs of best rank to running: the claim without a dispatcher. It looks at the ranks above and up to some, part after
 -- part in their order, and no further than it has to. The last row has no id where ready jobs were seen that are not claimed, because
 -- another claim was committed between this one's snapshot and its locks, or their payloads are large; its token is the epoch, null
--- where there is none yet. There may be more behind them.
+-- where there is none yet. There may be more behind them. `within`: see claim/by_ids.
 WITH soft AS MATERIALIZED (
     SELECT set_config('synchronous_commit', coalesce(%(synchronous)s, current_setting('synchronous_commit')), true)
 ), candidate AS MATERIALIZED (
@@ -139,9 +140,9 @@ WITH soft AS MATERIALIZED (
               AND coalesce((SELECT false FROM {schema}.leases l WHERE l.id = j.id), true)
               AND EXISTS (SELECT FROM {schema}.queues q WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL)
             ORDER BY j.rank
-            LIMIT %(limit)s
+            LIMIT least(%(limit)s, CASE WHEN %(within)s THEN coalesce(nullif(current_setting('jobs.room', true), ''), '0')::int END)
               FOR NO KEY UPDATE OF j SKIP LOCKED) j
-     LIMIT %(limit)s
+     LIMIT least(%(limit)s, CASE WHEN %(within)s THEN coalesce(nullif(current_setting('jobs.room', true), ''), '0')::int END)
 ), numbered AS MATERIALIZED (
     SELECT c.*, (SELECT epoch FROM {schema}.lease_epoch_live)::bigint << 40 | nextval('{schema}.lease_seq') AS token,
            row_number() OVER best AS position, sum(octet_length(c.payload)) OVER best - octet_length(c.payload) AS ahead

@@ -11,7 +11,8 @@ RETURNING (SELECT name FROM {schema}.queues q WHERE q.id = a.queue_id), last_us 
 
 -- name: unblock_next
 -- Release the next jobs of ordering keys, by their arrival, as many as may be under way; unused locks are deleted. The
--- keys were locked by a statement before this one, so that all admitted and all waiting jobs are seen. Up to `low_watermark` in the
+-- keys were locked by a statement before this one, so that all admitted and all waiting jobs are seen. Their ids are kept for a claim
+-- behind this one, which may travel in the same message. Up to `low_watermark` in the
 -- order of arrival a key has no job, unless one may have returned there: then all of it is read (`whole`).
 WITH wanted AS MATERIALIZED (
     SELECT g.*, coalesce((SELECT o.low_watermark FROM {schema}.ordering_locks o WHERE o.queue_id = g.queue_id AND o.key = g.key AND NOT %(whole)s), 0) AS low_watermark
@@ -53,7 +54,10 @@ WITH wanted AS MATERIALIZED (
                                                    WHERE o.queue_id = g.queue_id AND o.key = g.key OFFSET 0) o
                               WHERE %(whole)s AND o.low_watermark > 0))
 )
-SELECT queue_id, ordering_key, id::text, rank FROM unblocked ORDER BY rank
+SELECT u.queue_id, u.ordering_key, u.id::text, u.rank
+  FROM unblocked u
+ CROSS JOIN (SELECT set_config('jobs.unblocked', string_agg(id::text, ','), true) FROM unblocked OFFSET 0) kept
+ ORDER BY u.rank
 
 -- name: lock_soon
 -- Lock ordering keys like ordering/lock, but do not wait for long, neither here nor later in this transaction.
