@@ -227,9 +227,9 @@ class RedisDispatcher:
 
     async def forget(self, queue: str, ids: Sequence[str]) -> None:
         """Drop candidates that are no longer ready."""
+        keys = [self._keys.of(queue, self._ready)]
         async with within(self._timeout, self._circuit):
-            for chunk in _chunks(ids):
-                await self._client.zrem(self._keys.of(queue, self._ready), *chunk)
+            await self._scripts.run_many([Call("forget", keys, list(chunk)) for chunk in _chunks(ids)])
 
     async def missing(self, heads: Sequence[Ready]) -> list[Ready]:
         """Return those of the store's first ready jobs that the ready sets do not hold."""
