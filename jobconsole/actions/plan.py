@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from jobconsole.core.rows import LINE, NAME, JobLine, QueueLine, job_line
@@ -13,7 +14,7 @@ from jobconsole.core.snapshot import Snapshot
 from jobconsole.format.humanize import exact, moment_of
 from queue_core.client.finding.inspector import progress_of
 from queue_core.errors import InvalidArgument, InvalidJob, JobNotFound, QueueCoreError, StoreUnavailable
-from queue_core.model.filters import Filter, Term
+from queue_core.model.filters import Filter, Term, set_of
 from queue_core.model.operation import (
     UNCHANGED,
     UNTHROTTLED,
@@ -129,6 +130,8 @@ class Target:
     # the types and the states of its jobs, as far as the screen knows them
     types: tuple[str, ...] = ()
     statuses: tuple[Status, ...] = ()
+    # what its jobs by id have to match still: those that do not were changed since they were marked; None: anything
+    still: Filter | None = None
 
     @property
     def states(self) -> frozenset[Status]:
@@ -157,6 +160,8 @@ class Plan:
     why: str = ""
     # where its filter looks for a text: how far; None: it looks for none
     searched: SearchProgress | None = None
+    # when they were frozen, by the steady clock of this process
+    frozen_at: float = field(default_factory=time.monotonic, compare=False)
 
     def request(self, author: Author) -> OperationRequest:
         """Return the operation that it becomes."""
@@ -255,21 +260,15 @@ async def plan(inspector: Inspector, verb: Verb, target: Target) -> Plan:
         StoreUnavailable: the store did not answer in time.
     """
     found = dict.fromkeys(target.ids)
+    if target.still is not None:
+        found = dict.fromkeys(await inspector.ids(target.still.having(set_of("ids", target.ids)), len(found)))
     for where in target.wheres:
         found.update(dict.fromkeys(await inspector.ids(where, FREEZE_LIMIT + 1)))
     capped = len(found) > FREEZE_LIMIT
     ids = tuple(found)[:FREEZE_LIMIT]
-    searched = [search for where in target.wheres if (search := progress_of(inspector, where)) is not None]
-    return Plan(
-        verb,
-        target.label,
-        ids,
-        capped,
-        target.keys,
-        target.signatures,
-        rollout=default_rollout(verb, len(ids)),
-        searched=searched[0] if searched else None,
-    )
+    searches = (search for where in target.wheres if (search := progress_of(inspector, where)) is not None)
+    rollout, searched = default_rollout(verb, len(ids)), next(searches, None)
+    return Plan(verb, target.label, ids, capped, target.keys, target.signatures, rollout=rollout, searched=searched)
 
 
 async def submit(
@@ -286,6 +285,7 @@ async def submit(
             plan.request(author),
             plan.ids,
             lambda written: progress(replace(report, written=written.total, number=written.number)),
+            plan.frozen_at,
         )
     except (InvalidArgument, InvalidJob):
         raise

@@ -179,17 +179,19 @@ class Operations(Guarded):
         request: OperationRequest,
         ids: Sequence[str],
         progress: Callable[[Operation], None] = lambda operation: None,
+        chosen: float | None = None,
     ) -> Operation:
         """Write an operation on these jobs, which runs from now on; `progress` is called with each written state of it.
 
-        One that is cancelled meanwhile is written no further and never runs.
+        One that is cancelled meanwhile is written no further and never runs. `chosen`: when the jobs were, by
+        `time.monotonic`; what has ended since, or went to the trash, is skipped. None: now.
 
         Raises:
             InvalidArgument: it is no verb that changes jobs, or a value in it cannot be; nothing was written.
         """
         self._check("op submit")
         ids = check_ids(ids)
-        return await submit(self._store, check_request(request), ids, progress)
+        return await submit(self._store, check_request(request), ids, progress, chosen)
 
     async def run(self, number: int, progress: Callable[[Operation], None] = lambda operation: None) -> Operation:
         """Take the steps of an operation until it has ended, is paused or was stopped, and return it.

@@ -99,11 +99,12 @@ class OperationStore(Protocol):
         """Write a new operation in state preparing, without members, and return it."""
         ...
 
-    async def add(self, number: int, ids: Sequence[str]) -> Operation:
+    async def add(self, number: int, ids: Sequence[str], ended: float | None = None) -> Operation:
         """Append members to a preparing operation, each with the token and the queue that its job has now.
 
-        Unknown ids count as members, too: they will be skipped. Ids of present members are left out. Nothing is
-        added to an operation that is no longer preparing.
+        `ended`: they were chosen among jobs that have ended, so many seconds ago. What has not ended now, or has ended
+        or went to the trash since then, counts as a member and will be skipped; and so do unknown ids. Ids of present
+        members are left out. Nothing is added to an operation that is no longer preparing.
         """
         ...
 

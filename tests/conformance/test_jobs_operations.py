@@ -67,8 +67,8 @@ async def test_one_that_is_cancelled_while_it_is_written_never_runs(
     store = jobs.operations._store
     add = type(store).add
 
-    async def add_and_cancel(self: OperationStore, number: int, some: Sequence[str]) -> Operation:
-        await add(store, number, some)
+    async def add_and_cancel(self: OperationStore, number: int, some: Sequence[str], ended: float | None) -> Operation:
+        await add(store, number, some, ended)
         await jobs.operations.cancel(number)
         return await jobs.operations.get(number)
 

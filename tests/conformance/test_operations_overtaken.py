@@ -98,3 +98,22 @@ async def found(world: World, job_id: str) -> Job | None:
         return await world.job(job_id)
     except JobNotFound:
         return None
+
+
+@pytest.mark.parametrize("change", ["retry complete", "retry bury", "delete", "retry", "retry claim"])
+async def test_what_was_changed_between_its_choice_and_its_writing_is_skipped(world: World, change: str) -> None:
+    """A sheet is open for minutes: what has completed meanwhile by another's retry would run once more."""
+    same, other = await world.job_in("dead"), await world.job_in("dead")
+    await world.advance(60)
+    for one in change.split():
+        await changed(world, one, [other])
+    number = (await world.operations.create(OperationRequest("retry", "two jobs", AUTHOR))).number
+    await world.operations.add(number, [same, other], 30)
+    if change == "retry claim":
+        claimed = await world.job(other)
+        assert claimed.status == "running"
+    assert await world.operations.move(number, "running")
+    before = await world.job(other)
+    step = await world.operations.step(number, 100)
+    assert (step.changed.ids, step.operation.skipped) == ((same,), 1)
+    assert await world.job(other) == before

@@ -29,7 +29,7 @@ from queue_core.model.filters import Filter, parse
 from queue_core.model.operation import UNTHROTTLED, Author, ChangeOptions, OperationRequest, Rollout
 from queue_core.ports.operations import OperationStore
 from queue_core.stores.memory.operations import MemoryOperations
-from tests.conformance.making import failure
+from tests.conformance.making import failure, outcome
 from tests.conformance.world import World
 from tests.console.making import operation
 
@@ -40,6 +40,20 @@ async def bury(world: World, number: int, signature: str = "aaaaaaaaaaaa", **giv
     """Return the ids of so many new dead jobs of a signature."""
     fields = {"failure": failure(signature=signature)}
     return [(await world.ended("dead", fields, **given)).id for _ in range(number)]
+
+
+async def test_a_second_sheet_of_the_same_jobs_does_not_run_again_what_the_first_one_has(
+    jobs: JobQueue, world: World
+) -> None:
+    dead = await bury(world, 3)
+    target = Target("group", wheres=(dead_of("aaaaaaaaaaaa", Filter()),))
+    first, second = [await plan(jobs.inspector, "retry", target) for _ in range(2)]
+    assert (await apply(jobs.operations, first, ANA)).processed == 3
+    claims = await world.claim(ids=dead)
+    assert all(await world.settle_all([outcome(claim, "completed") for claim in claims]))
+    report = await apply(jobs.operations, second, ANA)
+    assert (report.processed, report.skipped) == (0, 3)
+    assert {(await world.job(job_id)).status for job_id in dead} == {"completed"}
 
 
 async def test_a_plan_freezes_what_matches_now(jobs: JobQueue, world: World) -> None:

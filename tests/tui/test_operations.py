@@ -224,11 +224,15 @@ async def test_a_plan_that_is_being_written_says_how_far_it_is(
     hold, submit = asyncio.Event(), Operations.submit
 
     async def slowly(
-        self: Operations, asked: OperationRequest, ids: Sequence[str], progress: Callable[[Operation], None]
+        self: Operations,
+        asked: OperationRequest,
+        ids: Sequence[str],
+        progress: Callable[[Operation], None],
+        chosen: float | None,
     ) -> Operation:
         progress(made(1, state="preparing", total=3))
         await hold.wait()
-        return await submit(self, asked, ids, progress)
+        return await submit(self, asked, ids, progress, chosen)
 
     monkeypatch.setattr(Operations, "submit", slowly)
     async with sit() as seat:

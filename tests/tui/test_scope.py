@@ -8,7 +8,7 @@ from queue_core import JobQueue
 from queue_core.model.filters import parse
 from queue_core.model.states import Status
 from tests.conformance.world import World
-from tests.tui.asking import in_state
+from tests.tui.asking import ask, crowd, end_ready, in_state
 from tests.tui.conftest import Sit
 from tests.tui.scenes import dead, disk
 from tests.tui.seat import WIDE, Seat
@@ -114,3 +114,21 @@ async def test_every_group_is_retried_also_those_beyond_the_screen(
         await seat.press("enter")
         await seat.until("retried 10 jobs")
         assert await jobs.inspector.ids(parse("status:dead"), 20) == late
+
+
+async def test_marked_jobs_that_others_have_retried_since_do_not_run_once_more(
+    sit: Sit, jobs: JobQueue, world: World
+) -> None:
+    await crowd(world, 4)
+    async with sit(WIDE) as seat:
+        await at_tab(seat, "dead")
+        await seat.press("space", "space", "space")
+        await seat.until(lambda: len(seat.table("all-jobs").selection.marks) == 3)
+        gone = list(seat.table("all-jobs").selection.marks)[:2]
+        await jobs.operations.run((await ask(jobs, gone)).number)
+        await end_ready(jobs, world, "completed", 2)
+        await seat.press("R")
+        await seat.until("Retry 1 job ")
+        await seat.press("enter")
+        await seat.until("retried 1 job")
+        assert await in_state(jobs, "completed") == 2

@@ -50,7 +50,7 @@ def slow_writes(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> Gate:
     monkeypatch.setattr(submission, "ADDED", 2)
     gate, written = Gate(), dict[int, int]()
 
-    def later(_store: object, number: int, ids: Sequence[str]) -> bool:
+    def later(_store: object, number: int, ids: Sequence[str], _ended: float | None) -> bool:
         written[number] = written.get(number, 0) + len(ids)
         return written[number] > 2
 

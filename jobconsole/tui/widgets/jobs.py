@@ -22,7 +22,7 @@ from jobconsole.tui.base.host import Renewal, replace
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.table import NO_MATCH, MarkTable
 from queue_core.errors import QueueCoreError
-from queue_core.model.filters import Filter, host_of
+from queue_core.model.filters import Filter, Term, host_of
 from queue_core.model.report import Order
 from queue_core.model.states import Status
 
@@ -254,7 +254,12 @@ class JobTable(MarkTable[JobLine]):
         ids = tuple(row.id for row in rows)
         types = tuple(dict.fromkeys(row.type for row in rows))
         states = tuple(dict.fromkeys(row.status for row in rows))
-        return Target(label, ids=ids, about=len(ids), keys=ids, facts=facts_of(rows), types=types, statuses=states)
+        # Marks, and a screen that is held, keep rows of jobs that others have retried or deleted since.
+        dead = Filter((Term("status", "=", Status.DEAD.value),), self.where.trash)
+        still = dead if states == (Status.DEAD,) else None
+        return Target(
+            label, ids=ids, about=len(ids), keys=ids, facts=facts_of(rows), types=types, statuses=states, still=still
+        )
 
     def nothing(self) -> str:
         """Why there is nothing under the cursor."""

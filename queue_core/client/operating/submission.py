@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from queue_core.errors import OutcomeUnknown, QueueCoreError, StoreRefused, StoreUnavailable
-from queue_core.model.operation import Operation, OperationRequest
+from queue_core.model.operation import VERBS, Operation, OperationRequest
+from queue_core.model.states import FINAL
 from queue_core.ports.operations import OperationStore
 
 ADDED = 1000
@@ -17,16 +19,23 @@ NOT_WRITTEN = "its jobs could not be written down, and none was changed"
 
 
 async def submit(
-    store: OperationStore, request: OperationRequest, ids: Sequence[str], progress: Callable[[Operation], None]
+    store: OperationStore,
+    request: OperationRequest,
+    ids: Sequence[str],
+    progress: Callable[[Operation], None],
+    chosen: float | None,
 ) -> Operation:
     """Write an operation on these jobs, and start it, unless it was cancelled meanwhile; see `Operations.submit`."""
+    chosen = time.monotonic() if chosen is None else chosen
+    on_ended = VERBS[request.verb].states <= FINAL
     operation = await store.create(request)
     try:
         progress(operation)
         for start in range(0, len(ids), ADDED):
             if operation.ended:
                 return operation
-            operation = await store.add(operation.number, ids[start : start + ADDED])
+            ended = max(0.0, time.monotonic() - chosen) if on_ended else None
+            operation = await store.add(operation.number, ids[start : start + ADDED], ended)
             progress(operation)
     except BaseException:
         await _give_up(store, operation.number)

@@ -78,14 +78,16 @@ def records(transaction: Transaction, numbers: Sequence[int]) -> list[OperationR
     return [_stored(*row) for row in transaction.rows("operations/records", (texts(numbers),))]
 
 
-def add(transaction: Transaction, number: int, ids: Sequence[str]) -> Operation:
-    """Append members to a preparing operation, as their jobs are now."""
+def add(transaction: Transaction, number: int, ids: Sequence[str], ended: float | None = None) -> Operation:
+    """Append members to a preparing operation, as their jobs are now; `ended`: those that ended so long ago."""
+    before = None if ended is None else transaction.now - ended
     record = stored_operation(transaction, number)
     if record.view.state != "preparing":
         return record.view
     added = 0
     for job_id in dict.fromkeys(ids):
-        member = {"number": number, "position": record.view.total + added + 1, "id": member_id(job_id)}
+        place = record.view.total + added + 1
+        member = {"number": number, "position": place, "id": member_id(job_id), "before": before}
         added += transaction.run("operations/add", member)
     return write(transaction, operation.add(record, added, transaction.now) or record)
 
@@ -242,11 +244,11 @@ class SqliteOperations:
     async def create(self, request: OperationRequest) -> Operation:
         return await self._file.write(partial(create, request=request))
 
-    async def add(self, number: int, ids: Sequence[str]) -> Operation:
-        added = await self._file.write(partial(add, number=number, ids=ids[:MEMBERS]))
+    async def add(self, number: int, ids: Sequence[str], ended: float | None = None) -> Operation:
+        added = await self._file.write(partial(add, number=number, ids=ids[:MEMBERS], ended=ended))
         for start in range(MEMBERS, len(ids), MEMBERS):
             more = ids[start : start + MEMBERS]
-            added = await self._file.write(partial(add, number=number, ids=more))
+            added = await self._file.write(partial(add, number=number, ids=more, ended=ended))
         return added
 
     async def step(self, number: int, most: int) -> StepResult:

@@ -118,7 +118,8 @@ SELECT number FROM {schema}.operations WHERE NOT counted AND state <> 'preparing
 -- Append members to a locked operation that is preparing, each with the token and the queue that its job has now, wherever it is:
 -- among the unfinished, the dead, or in the history, there the newest. Each is looked up by its id, in the next place only
 -- where it was not in the one before. A text that can be no id comes with a null; what is a member already is left out: it is
--- looked up by its job, for statistics know nothing of a new operation and take all of its members for one row.
+-- looked up by its job, for statistics know nothing of a new operation and take all of its members for one row. What has not ended
+-- before a time, where there is one, has no token: it is skipped.
 WITH input AS MATERIALIZED (
     SELECT i.text, i.id, i.position
       FROM unnest(%(texts)s::text[], %(ids)s::uuid[]) WITH ORDINALITY AS i (text, id, position)
@@ -130,20 +131,22 @@ WITH input AS MATERIALIZED (
       LEFT JOIN LATERAL (SELECT queue_id, coalesce((SELECT l.token FROM {schema}.leases l WHERE l.id = j.id), last_token) AS token
                            FROM {schema}.jobs j WHERE j.id = i.id OFFSET 0) j ON true
 ), dead AS MATERIALIZED (
-    SELECT u.text, u.id, u.position, coalesce(u.queue_id, d.queue_id) AS queue_id, coalesce(u.token, d.last_token) AS token
+    SELECT u.text, u.id, u.position, coalesce(u.queue_id, d.queue_id) AS queue_id, coalesce(u.token, d.last_token) AS token, d.ended_at
       FROM unfinished u
-      LEFT JOIN LATERAL (SELECT queue_id, last_token FROM {schema}.jobs_dead d
+      LEFT JOIN LATERAL (SELECT queue_id, last_token, coalesce(trashed_at, died_at) AS ended_at FROM {schema}.jobs_dead d
                           WHERE d.id = u.id AND u.token IS NULL OFFSET 0) d ON true
 ), finished AS MATERIALIZED (
-    SELECT d.text, d.position, coalesce(d.queue_id, h.queue_id) AS queue_id, coalesce(d.token, h.last_token) AS token
+    SELECT d.text, d.position, coalesce(d.queue_id, h.queue_id) AS queue_id, coalesce(d.token, h.last_token) AS token,
+           coalesce(d.ended_at, h.finished_at) AS ended_at
       FROM dead d
       -- Found by their ids and then sorted, for another index has this order.
-      LEFT JOIN LATERAL (SELECT queue_id, last_token
+      LEFT JOIN LATERAL (SELECT queue_id, last_token, finished_at
                            FROM (SELECT * FROM {schema}.job_history h WHERE h.id = d.id AND d.token IS NULL OFFSET 0) h
                           ORDER BY finished_at DESC LIMIT 1) h ON true
 ), written AS (
     INSERT INTO {schema}.operation_members (operation, position, job_id, token, queue)
-    SELECT o.number, o.total + row_number() OVER (ORDER BY f.position), f.text, f.token,
+    SELECT o.number, o.total + row_number() OVER (ORDER BY f.position), f.text,
+           CASE WHEN %(ended)s::float8 IS NULL OR f.ended_at <= clock_timestamp() - make_interval(secs => %(ended)s::float8) THEN f.token END,
            coalesce((SELECT name FROM {schema}.queues q WHERE q.id = f.queue_id), '')
       FROM {schema}.operations o CROSS JOIN finished f
      WHERE o.number = %(number)s AND o.state = 'preparing'

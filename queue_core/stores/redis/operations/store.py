@@ -89,15 +89,18 @@ class RedisOperations:
         row = await self._link.run("operation_create", keys, [number, *fields_of(request)])
         return operation_of(number, mapped(number, row))
 
-    async def add(self, number: int, ids: Sequence[str]) -> Operation:
+    async def add(self, number: int, ids: Sequence[str], ended: float | None = None) -> Operation:
         keys = [self._link.keys.operation(number, name) for name in ("", "members", "ids")]
         keys.append(self._link.keys.operations_in("preparing"))
         view = await self.get(number)
         for part in chunks(list(dict.fromkeys(ids))):
-            found = await self._link.find(part, ["status", "token"])
+            found = await self._link.find(part, ["status", "token", "updated_at"])
+            before = None if ended is None else (await self._link.queues_and_time())[1] - ended * 1e6
             args: list[Any] = [number]
             for job_id in part:
-                queue, (_, token) = found.get(job_id, ("", ("", UNKNOWN)))
+                queue, (status, token, changed_at) = found.get(job_id, ("", ("", UNKNOWN, None)))
+                if before is not None and not (status in FINAL and whole(changed_at) <= before):
+                    token = UNKNOWN
                 args += (job_id, member_text(FrozenMember(token or "0", queue, job_id)))
             row = await self._link.run("operation_add", keys, args)
             view = operation_of(number, mapped(number, row))

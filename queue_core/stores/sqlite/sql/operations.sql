@@ -30,9 +30,12 @@ UPDATE operations
  WHERE number = :number
 
 -- name: add
--- Append a member that an operation does not have yet, as its job is now.
+-- Append a member that an operation does not have yet, as its job is now: without a token where it has not ended before a time.
 INSERT INTO operation_members (operation, position, job_id, token, queue)
-SELECT :number, :position, :id, j.token, coalesce(q.name, '')
+SELECT :number, :position, :id,
+       CASE WHEN :before IS NULL OR (j.state IN ('completed', 'dead', 'cancelled', 'trashed') AND j.updated_at <= :before)
+            THEN j.token END,
+       coalesce(q.name, '')
   FROM (SELECT 1) LEFT JOIN jobs j ON j.id = :id LEFT JOIN queues q ON q.number = j.queue_id
  WHERE true
     ON CONFLICT (job_id, operation) DO NOTHING
