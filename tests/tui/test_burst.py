@@ -115,6 +115,16 @@ async def test_a_filter_and_a_change_of_what_it_finds_in_one_go(sit: Sit, jobs: 
         assert await in_state(jobs, "dead") == 8
 
 
+async def test_an_enter_of_before_the_console_had_the_terminal_is_one(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
+    """The terminal makes a line feed of it: it was lost, and the keys behind it were typed into the filter."""
+    async with sit() as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        await burst(seat, ["/", *"type:sync_crm", "ctrl+j", "D", "ctrl+j"])
+        await seat.until("deleted 2 jobs")
+        assert await in_state(jobs, "dead") == 8
+
+
 @pytest.mark.parametrize("key", ["R", "D", "Z", "V", "W", "M", "e", "E", "b", "?", ":"])
 async def test_no_key_reaches_the_list_below(key: str, sit: Sit, buried: Buried) -> None:
     async with sit() as seat:

@@ -71,7 +71,7 @@ class InTurn(App[int]):
             self._opening.cancel()
             host_of(self).show_notice("given up", "muted")
         else:
-            self._waiting.append(event)
+            self._waiting.append(_meant(event))
             if not self._taking_turns:
                 self._taking_turns = True
                 spawn(self, "keys", self._take_turns)
@@ -113,6 +113,12 @@ class InTurn(App[int]):
         if screen._callbacks:
             await _done(screen, screen.call_after_refresh)
         await _reached(self)
+
+
+def _meant(event: events.Key | events.Paste) -> events.Key | events.Paste:
+    """Return Enter for the line feed that a terminal makes of it until the console has taken the terminal over."""
+    enter = isinstance(event, events.Key) and event.key == "ctrl+j"
+    return events.Key("enter", "\r") if enter else event
 
 
 async def _answered(target: MessagePump) -> None:
