@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from queue_core.client.operating.signatures import Signatures, duration
 from queue_core.errors import InvalidArgument
@@ -191,3 +191,36 @@ def as_set(facts: SignatureFacts, word: str) -> StateChange:
         mute = Mute(until=until, factor=facts.factor)
     resolved = facts.release if facts.state == "resolved" else UNRESOLVED
     return StateChange(facts.owner, facts.note, mute, resolved)
+
+
+def overtaken(facts: SignatureFacts, shown: int, own: Collection[int]) -> str:
+    """Return what another has set beside a change of one's own, in place of it or replaced by it; "" for nothing.
+
+    `shown`: the operation that changed the signature last when one made one's own changes.
+    """
+    numbers = [number for number, _, _ in facts.changes]
+    recent = facts.changes[numbers.index(shown) + 1 if shown in numbers else 0 :]
+    for place, (number, before, after) in enumerate(recent):
+        if number in own:
+            continue
+        earlier = {name for one, _, values in recent[:place] if one in own for name in values}
+        later = {name for one, values, _ in recent[place:] if one in own for name in values}
+        if _SHOWN & later & set(after):
+            return f"{_was_set(after)} was set meanwhile, and is replaced"
+        if _SHOWN & earlier & set(before):
+            return f"{_was_set(after)} was set since, in place of yours"
+    return ""
+
+
+_SHOWN = frozenset({"owner", "note", "state", "release", "until", "factor"})
+"""What a person sets; the other fields follow."""
+
+
+def _was_set(after: Mapping[str, Any]) -> str:
+    if "owner" in after:
+        return f"owner {safe(after['owner'], 40)}" if after["owner"] else "no owner"
+    if "note" in after:
+        by = f" of {safe(after['note_by'], 40)}" if after.get("note_by") else ""
+        return f"a note{by}" if after["note"] else "no note"
+    by = f" by {safe(after['by'], 40)}" if after.get("by") else ""
+    return f"{after.get('state', 'another time or release') or 'known'}{by}"

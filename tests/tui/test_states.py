@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from queue_core import JobQueue
+from queue_core.model.operation import Author
 from queue_core.model.report import SignatureInfo
 from queue_core.model.triage.checks import LONGEST_NOTE
 from queue_core.model.triage.signatures import NEXT, SignatureFacts, SignatureState
@@ -22,6 +23,7 @@ from tests.tui.scenes import crm, dead
 from tests.tui.seat import COMPACT, LOW, NARROW, WIDE, Seat
 
 Buried = dict[str, list[str]]
+BO = Author("bo", "desk-2")
 SMTP, CRM = "9f31c2aaaaaa", "77aa00cccccc"
 EVERY = pytest.mark.parametrize("size", [COMPACT, NARROW, WIDE], ids=["60x20", "80x24", "200x50"])
 
@@ -332,3 +334,26 @@ async def test_hostile_owners_and_notes_are_shown_safely(sit: Sit, jobs: JobQueu
 
 def _given(facts: SignatureFacts, text: str) -> SignatureFacts:
     return replace(facts, owner=text[:64], note=text, note_by=text, link=text, state="resolved", release=text, by=text)
+
+
+async def test_what_another_sets_at_the_same_time_is_shown_whoever_was_the_last(
+    sit: Sit, jobs: JobQueue, buried: Buried
+) -> None:
+    """Both notes were called kept, and one was not there any more."""
+    async with sit(NARROW) as seat:
+        await at(seat)
+        await seat.press("W")
+        await seat.until("❯ note")
+        await jobs.signatures.note(SMTP, "restart mx-7", author=BO)
+        await seat.press(*"mx-8", "enter")
+        await seat.until("a note of bo was set meanwhile, and is replaced: TimeoutError")
+        assert (await state_of(jobs)).facts.note == "mx-8"
+        await seat.press("A")
+        await seat.until(f"owner {getpass.getuser()}, u undoes it")
+        await jobs.signatures.own(SMTP, "bo", author=BO)
+        await seat.until("owner bo was set since, in place of yours: TimeoutError")
+        await seat.press("A")
+        await seat.until(f"owner {getpass.getuser()}, u undoes it")
+        await seat.press("u")
+        await seat.until("undone: the owner of TimeoutError")
+        assert (await state_of(jobs)).facts.owner == "bo"

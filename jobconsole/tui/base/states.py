@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jobconsole.actions.states import StateChange
+from jobconsole.actions.states import StateChange, overtaken
 from jobconsole.core.connection import Connection
 from jobconsole.tui.base.undo import Change, Remembered
 from queue_core.client.operating.signatures import VERBS
 from queue_core.model.text import safe
+from queue_core.model.triage.signatures import UNTOUCHED, SignatureFacts, SignatureState
 
 NOUNS = {"own": "owner", "resolve": "resolution", "save": "saving", "remove": "removal"}
 """What verbs on signatures set, where that has another name."""
+BESIDE = 6.0
+"""Seconds after a change in which it is shown that another one has set the same."""
 
 
 @dataclass(eq=False, slots=True)
@@ -51,9 +55,15 @@ class SignatureStates:
         self._connection = connection
         self._check = check
         self._remembered = remembered
+        # the operations of this console, and what it has set last: of what, what was shown then, and until when others
+        # may have set the same at the same time
+        self._own: set[int] = set()
+        self._last: tuple[str, Mapping[str, SignatureFacts], float] = "", {}, 0.0
 
-    async def set(self, signatures: Sequence[str], label: str, change: StateChange, links: Mapping[str, str]) -> str:
-        """Set states, owners and notes of signatures; returns a sentence. `links`: those of the signatures with one.
+    async def set(
+        self, signatures: Sequence[str], label: str, change: StateChange, shown: Mapping[str, SignatureFacts]
+    ) -> str:
+        """Set states, owners and notes of signatures; returns a sentence. `shown`: what was known of them.
 
         Raises:
             ReadOnly, InvalidArgument, SignatureNotFound, StoreUnavailable: not all of them were changed; those that
@@ -64,14 +74,26 @@ class SignatureStates:
         self._remembered.add(done)
         try:
             for name in signatures:
-                link = links.get(name, "")
+                link = shown[name].link if name in shown else ""
                 await change.carry_out(self._connection.jobs.signatures, name, link, done.numbers.append)
         finally:
             done.failed = not done.numbers
             if done.failed:
                 self._remembered.drop(done)
             done.settled.set()
+            self._own.update(done.numbers)
+        self._last = label, {name: shown.get(name, UNTOUCHED) for name in signatures}, time.monotonic() + BESIDE
         return f"{change.words}, u undoes it: {label}"
+
+    def overtaken(self, states: Mapping[str, SignatureState]) -> str:
+        """Return what others have set beside this console's last change, once; "" for nothing."""
+        label, shown, until = self._last
+        for name in shown if time.monotonic() < until else ():
+            text = overtaken(states[name].facts, shown[name].changed_by, self._own) if name in states else ""
+            if text:
+                self._last = "", {}, 0.0
+                return f"{text}: {label}"
+        return ""
 
     async def save_filter(self, name: str, text: str) -> str:
         """Save a filter under a name; returns a sentence.
@@ -108,7 +130,10 @@ class SignatureStates:
         """
         jobs = self._connection.jobs
         of = jobs.signatures if change.verbs[-1] in VERBS else jobs.filters
-        kept = [number for number in reversed(change.numbers) if await of.undo(number) is None]
+        self._last = "", {}, 0.0
+        undone = {number: await of.undo(number) for number in reversed(change.numbers)}
+        self._own.update(number for number in undone.values() if number is not None)
+        kept = [number for number, by in undone.items() if by is None]
         if not kept:
             return f"undone: {change.words}"
         numbers = ", ".join(f"#{number}" for number in reversed(kept))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,13 @@ from jobconsole.tui.widgets.signatures import SignatureTable
 from queue_core.client.operations import this_author
 from queue_core.errors import QueueCoreError
 from queue_core.model.text import safe
+from queue_core.model.triage.signatures import SignatureFacts
 
 if TYPE_CHECKING:
     from queue_core.model.report import SignatureInfo
 
+Shown = Mapping[str, SignatureFacts]
+"""What was known of signatures, by their names, when a person decided on a change."""
 ON_SIGNATURES = frozenset({"own", "mute", "resolve", "note"})
 
 
@@ -29,7 +33,7 @@ class StateActions(RowActions):
         """Open the sheet at a field. It is loaded when it is first asked for."""
         from jobconsole.tui.sheets.state import StateSheet
 
-        self.view.app.push_screen(StateSheet(choice, field), partial(self._save, choice))
+        self.view.app.push_screen(StateSheet(choice, field), partial(self._save, choice, self._shown(choice.names)))
 
     def named(self, names: tuple[str, ...], label: str) -> SignatureChoice:
         """Return signatures with the jobs that are dead of them now; some may have died since their retry."""
@@ -39,25 +43,28 @@ class StateActions(RowActions):
         label = rows[0].title if len(names) == len(rows) == 1 else label
         return SignatureChoice(names, label, sum(row.count for row in rows), types)
 
-    def _save(self, choice: SignatureChoice, change: StateChange | None) -> None:
+    def _shown(self, names: tuple[str, ...]) -> Shown:
+        snapshot = self.console.model.snapshot
+        states = snapshot.states if snapshot is not None else {}
+        return {name: states[name].facts for name in names if name in states}
+
+    def _save(self, choice: SignatureChoice, shown: Shown, change: StateChange | None) -> None:
         if change is None:
             return
         if not change.verbs:
             self.notice.show("nothing was changed", "muted")
             return
         self.console.offer = None
-        self.set(choice.names, choice.label, change)
+        self.set(choice, shown, change)
 
-    def set(self, names: tuple[str, ...], label: str, change: StateChange) -> None:
-        """Set something of signatures."""
-        spawn(self.view, "states", self._set, names, label, change)
+    def set(self, choice: SignatureChoice, shown: Shown, change: StateChange) -> None:
+        """Set something of signatures, of which so much was shown when that was decided."""
+        spawn(self.view, "states", self._set, choice, shown, change)
 
-    async def _set(self, names: tuple[str, ...], label: str, change: StateChange) -> None:
-        snapshot = self.console.model.snapshot
-        states = snapshot.states if snapshot is not None else {}
-        links = {name: states[name].facts.link for name in names if name in states}
+    async def _set(self, choice: SignatureChoice, shown: Shown, change: StateChange) -> None:
+        states, label = self.console.operator.states, safe(choice.label, 60)
         try:
-            self.notice.show(await self.console.operator.states.set(names, safe(label, 60), change, links), "good")
+            self.notice.show(await states.set(choice.names, label, change, shown), "good")
         except QueueCoreError as error:
             self.notice.show(str(error), "bad")
         self.console.refresher.resync()
@@ -87,7 +94,7 @@ class SignatureActions(StateActions):
         choice = self._choice()
         states = [table.states.get(name) for name in choice.names]
         mine = all(state is not None and state.facts.owner == user for state in states)
-        self.set(choice.names, choice.label, StateChange(owner="" if mine else user))
+        self.set(choice, self._shown(choice.names), StateChange(owner="" if mine else user))
 
     def do_mute(self) -> None:
         """Open the sheet at the mute."""

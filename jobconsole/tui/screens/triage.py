@@ -85,6 +85,8 @@ class TriageView(View):
             idle = time.monotonic() - self.console.last_key > IDLE_SECONDS
             self.signatures.states = snapshot.states
             self.signatures.take(snapshot.signatures, snapshot.needs.window, restart or idle)
+            if beside := self.console.operator.states.overtaken(snapshot.states):
+                self.notice.show(beside, "warn")
         self.query_one(QueueTable).show(snapshot.queues)
         self.set_class(bool(snapshot.releases), "-releases")
         if restart:
