@@ -248,7 +248,8 @@ def _canary(operation: Operation, canary: Outcomes | None) -> str:
         return "over"
     words = "waiting for its outcome"
     if not operation.awaiting_canary:
-        words = f"of {plural(operation.barrier - stage.behind, 'job')}, not over"
+        over = "stopped" if operation.state == "stopped" else "not over"
+        words = f"of {plural(operation.barrier - stage.behind, 'job')}, {over}"
     if rollout.ramp:
         words = f"ramp {stage.number} of {stage.of}, {words}"
     came = f": {outcome_words(canary)}" if canary is not None and canary.looked else ""

@@ -133,7 +133,8 @@ def stack_lines(
     if stacks is None:
         return [(("reading ...", "muted"),)]
     if not stacks:
-        return [(("no stack was taken yet; L asks the worker of a running job where it is", "muted"),)]
+        words = "no stack was taken yet; L asks the worker of a running job where it is"
+        return [((part, "muted"),) for part in wrap(words, width)]
     newest = stacks[0]
     lines: list[Line] = [((part, "muted"),) for part in wrap(_facts(newest, context.now), width)]
     if newest.problem:

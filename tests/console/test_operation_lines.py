@@ -64,6 +64,14 @@ def test_a_ramp_shows_what_has_passed_and_what_follows() -> None:
     assert found == "10 passed; ramp 2 of 2, of 100 jobs, not over: 91 still running; then 1,094"
 
 
+def test_a_canary_that_has_stopped_its_operation_is_not_called_unfinished() -> None:
+    one = operation(
+        5, total=32, done=10, processed=10, barrier=10, state="stopped", rollout=Rollout(canary=10, stop_percent=20.0)
+    )
+    found = text_of(of_operation(one, None, Outcomes(10, 0, 10, 0)), "canary")
+    assert found == "of 10 jobs, stopped: 10 failed again; then 22"
+
+
 @pytest.mark.parametrize(
     ("verb", "why", "number"),
     [

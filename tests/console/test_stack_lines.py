@@ -23,3 +23,10 @@ def test_what_is_cut_of_a_frame_ends_in_an_ellipsis() -> None:
     assert all(width_of(line) <= 50 for line in lines)
     assert texts[:2] == ["  app/nfs.py:40  read_block", "      return os.pread(fd, size, at)"]
     assert [text[-1] for text in texts[2:]] == ["…", "…"]
+
+
+def test_a_job_without_a_stack_has_a_whole_sentence() -> None:
+    lines = stack_lines((), False, RenderContext(NOW, UNICODE), 40)
+    texts = ["".join(text for text, _ in line) for line in lines]
+    assert max(width_of(line) for line in lines) <= 40
+    assert " ".join(texts).endswith("asks the worker of a running job where it is")
