@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jobconsole.format.glyphs import Glyphs
 from jobconsole.format.humanize import age, exact, plural, seconds_between
-from jobconsole.format.spans import Line, RenderContext, Spans, fit, width_of
+from jobconsole.format.spans import Line, RenderContext, Span, Spans, fit, width_of, wrap
 from jobconsole.present.facts import moment
 from queue_core.client.causes.compare import ComparedField, Comparison
 from queue_core.model.report import Breakdown, Dimension, Share
@@ -15,8 +15,8 @@ from queue_core.model.text import safe
 
 BAR = 12
 """Cells of a bar of 100%."""
-NAME, VALUE, PERCENT = 14, 14, 6
-"""Cells of a property's name, of its value at least, and of a share."""
+NAME, PERCENT, COMPLETED = 14, 6, 11
+"""Cells of a property's name, of a share of the dead, and of one of the completed jobs."""
 WIDEST = 60
 """Cells of a value at most, so that its share stays near it."""
 EVEN = 1.5
@@ -86,19 +86,22 @@ def breakdown_lines(found: Breakdown, context: RenderContext, width: int, cursor
     if not rows:
         return [(("no dead job has this signature any more", "muted"),)]
     bar = BAR if width >= 60 else 0
-    value = min(WIDEST, max(VALUE, width - 2 - NAME - PERCENT - (bar + 2 if bar else 0) - 12))
-    lines: list[Line] = [
-        (*fit((("", "text"),), 2 + NAME), *fit((("", "text"),), value), *fit((("DEAD", "muted"),), PERCENT, right=True),
-         *fit((("", "text"),), bar + 2 if bar else 0), *fit((("COMPLETED", "muted"),), 11, right=True))
-    ]  # fmt: skip
+    room = width - 2 - PERCENT - (bar + 2 if bar else 0) - COMPLETED
+    name = max(LEAST_FIELD, min(NAME, (room + 1) // 2))
+    value = max(LEAST_FIELD, min(WIDEST, room - name - 1))
+    titles = (
+        *fit((("", "text"),), 2 + name + value), *fit((("DEAD", "muted"),), PERCENT, right=True),
+        *fit((("", "text"),), bar + 2 if bar else 0), *fit((("COMPLETED", "muted"),), COMPLETED, right=True),
+    )  # fmt: skip
+    lines: list[Line] = [titles]
     for number, row in enumerate(rows):
         if row.field and not (number and rows[number - 1].field):
             lines.append(_rule(found, context, width))
-        lines.append(_share_line(row, context.glyphs, value, bar, number == cursor))
+        lines.append(_share_line(row, context.glyphs, (name, value, bar), number == cursor))
     if not found.fields:
         lines.append(_rule(found, context, width))
-        lines.append((("  " + no_fields(found), "muted"),))
-    return [*lines, *(((line, "muted"),) for line in notes(found, context))]
+        lines += _sentence(no_fields(found), width, "  ")
+    return [*lines, *(line for text in notes(found, context) for line in _sentence(text, width))]
 
 
 def row_places(found: Breakdown) -> list[int]:
@@ -121,22 +124,26 @@ def no_fields(found: Breakdown) -> str:
 
 def _rule(found: Breakdown, context: RenderContext, width: int) -> Line:
     what = "that distinguish dead from completed best" if found.completed else "of the dead, the most frequent values"
-    words = f" Payload fields {what}, {len(found.fields)} of {found.compared} "
+    counts = f"{len(found.fields)} of {found.compared}"
+    words = f" Payload fields {what}, {counts} "
+    if len(words) + 2 > width:
+        words = f" Payload fields, {counts} "
     rule = context.glyphs.rule
     return fit(((rule * 2, "line"), (words, "title"), (rule * max(0, width - len(words) - 2), "line")), width)
 
 
-def _share_line(row: ShareRow, glyphs: Glyphs, value: int, bar: int, here: bool) -> Line:
+def _share_line(row: ShareRow, glyphs: Glyphs, widths: tuple[int, int, int], here: bool) -> Line:
+    name, value, bar = widths
     tone = "strong" if row.dead >= 0.8 and (row.completed is None or row.completed < 0.8) else "text"
     spans: Spans = (
         (f"{glyphs.cursor if here else ' '} ", "accent"),
-        *fit(((row.label, "muted"),), NAME - 1, ellipsis=glyphs.ellipsis), (" ", "text"),
+        *fit(((row.label, "muted"),), name - 1, ellipsis=glyphs.ellipsis), (" ", "text"),
         *fit(((row.value, tone),), value - 1, ellipsis=glyphs.ellipsis), (" ", "text"),
         *fit(((percent(row.dead), tone),), PERCENT, right=True),
     )  # fmt: skip
     if bar:
         spans = (*spans, ("  ", "text"), *fit(((_bar(row.dead, glyphs), "accent"),), bar))
-    return (*spans, *fit(((percent(row.completed), "muted"),), 11, right=True))
+    return (*spans, *fit(((percent(row.completed), "muted"),), COMPLETED, right=True))
 
 
 def _bar(share: float, glyphs: Glyphs) -> str:
@@ -162,7 +169,11 @@ def notes(found: Breakdown, context: RenderContext | None = None) -> list[str]:
 
 SIGN = {"~": "warn", "+": "bad", "-": "good", "=": "faint"}
 FIELD = 16
-"""Cells of a field's path."""
+"""Cells of a field's path up to which it is whole; of a wider pane, up to a quarter."""
+LEAST_FIELD = 8
+WORD = 11
+"""Cells of the word for a job, with the blanks behind it."""
+GAP: Span = ("  ", "text")
 
 
 def comparison_lines(found: Comparison, context: RenderContext, width: int, equal: bool = False) -> list[Line]:
@@ -171,28 +182,35 @@ def comparison_lines(found: Comparison, context: RenderContext, width: int, equa
     head = [*_job_lines(found.failing.status.value, failing.id, moment(failing.updated_at), failing.worker, width)]
     if completed is None:
         words = f"no {safe(failing.type, 60)} completed lately: none of the newest 20,000 completed jobs is one"
-        return [*head, (), ((words, "muted"),)]
+        return [*head, (), *_sentence(words, width)]
     head += _job_lines("completed", completed.id, moment(completed.updated_at), completed.worker, width)
     if failing.payload is None or completed.payload is None:
-        return [*head, (), (("a payload is no JSON object: the fields of these two cannot be compared", "muted"),)]
+        return [*head, (), *_sentence("a payload is no JSON object: the fields of these two cannot be compared", width)]
     shown = found.fields if equal else found.different
-    side = max(8, (width - 2 - FIELD - 2) // 2)
+    longest = max((width_of(((safe(one.path, 100), "text"),)) for one in shown), default=0)
+    name = max(LEAST_FIELD, min(longest + 2, max(FIELD, width // 4)))
+    side = max(8, (width - 2 - name - 2) // 2)
     lines: list[Line] = [()]
     if shown:
         titles = (
             ("  ", "text"),
-            *fit((("FIELD", "muted"),), FIELD),
+            *fit((("FIELD", "muted"),), name),
             *fit(((failing.status.value.upper(), "muted"),), side),
         )
         lines.append((*titles, ("  ", "text"), ("COMPLETED", "muted")))
-    lines += [_field_line(one, context.glyphs, side) for one in shown]
+    lines += [_field_line(one, context.glyphs, name, side) for one in shown]
     if not found.different:
         lines.append((("  the payloads are equal", "muted"),))
     if found.equal and not equal:
         lines.append(((f"    {plural(found.equal, 'field is', 'fields are')} equal; t shows them", "muted"),))
     if best := contrast_sentence(found):
-        lines.append((("  ", "text"), (best, "muted")))
+        lines += _sentence(best, width, "  ")
     return [*head, *lines]
+
+
+def _sentence(text: str, width: int, indent: str = "") -> list[Line]:
+    """Return a sentence in as many lines as it takes."""
+    return [((indent + part, "muted"),) for part in wrap(text, max(8, width - len(indent)))]
 
 
 def contrast_sentence(found: Comparison) -> str:
@@ -209,24 +227,28 @@ def contrast_sentence(found: Comparison) -> str:
 
 def _job_lines(word: str, job_id: str, at: str, worker: str | None, width: int) -> list[Line]:
     """Return which job it is, when it ended, and where; below it what there is no room for beside it."""
-    job: Spans = ((f"{word:<11}", "bad" if word == "dead" else "good"), (job_id, "text"))
-    facts = [at, *([safe(worker, 60)] if worker else [])]
-    beside = next(
-        number for number in range(len(facts), -1, -1)
-        if not number or width_of((*job, (f"  {', '.join(facts[:number])}", "muted"))) <= width
-    )  # fmt: skip
-    first = (*job, (f"  {', '.join(facts[:beside])}", "muted")) if beside else job
-    below = ", ".join(facts[beside:])
-    return [fit(first, width), *([fit(((f"{'':<11}{below}", "muted"),), width)] if below else [])]
+    head = (f"{word:<{WORD}}", "bad" if word == "dead" else "good")
+    facts = [(job_id, "text"), (at, "muted"), *([(safe(worker, 60), "muted")] if worker else [])]
+    if WORD + len(job_id) > width:
+        # The id is whole in a line of its own.
+        facts[:2] = facts[1::-1]
+    indent = min(WORD, max(0, width - max(width_of((fact,)) for fact in facts)))
+    lines: list[list[Span]] = [[head, facts[0]]]
+    for fact in facts[1:]:
+        if width_of((*lines[-1], GAP, fact)) <= width:
+            lines[-1] += [GAP, fact]
+        else:
+            lines.append([(" " * indent, "text"), fact])
+    return [fit(line, width) for line in lines]
 
 
-def _field_line(one: ComparedField, glyphs: Glyphs, side: int) -> Line:
+def _field_line(one: ComparedField, glyphs: Glyphs, name: int, side: int) -> Line:
     tone, ellipsis = SIGN[one.sign], glyphs.ellipsis
     failing = (safe(one.failing, 220) or ABSENT, tone if one.failing else "faint")
     completed = (safe(one.completed, 220) or ABSENT, "text" if one.completed else "faint")
     return (
         (f"{one.sign} ", tone),
-        *fit(((safe(one.path, 100), "text"),), FIELD - 1, ellipsis=ellipsis),
+        *fit(((safe(one.path, 100), "text"),), name - 1, ellipsis=ellipsis),
         (" ", "text"),
         *fit((failing,), side, ellipsis=ellipsis),
         ("  ", "text"),
@@ -234,11 +256,11 @@ def _field_line(one: ComparedField, glyphs: Glyphs, side: int) -> Line:
     )
 
 
-def pairs_line(found: Comparison, back: int) -> Line:
+def pairs_lines(found: Comparison, back: int, width: int) -> list[Line]:
     """Return which other completed jobs it can be compared with."""
     older = ["n compares an older completed job"] if found.older else []
     newer = ["N a newer one" if older else "N compares a newer completed job"] if back else []
-    return ((f" {', '.join([*older, *newer])}", "muted"),)
+    return _sentence(", ".join([*older, *newer]), width, "  ")
 
 
 def summary(found: Breakdown) -> str:

@@ -98,6 +98,8 @@ def packed(facts: Sequence[Fact], context: RenderContext, width: int, height: in
     return [fact_line(line, context) for line in lines]
 
 
+HEAD = 3
+"""Lines of the facts above a breakdown and a comparison, at most."""
 STAMP = 9
 """Cells of the time and the blank behind it."""
 _ROWS = 40
@@ -263,7 +265,7 @@ def cause_lines(
     counted = (Fact("jobs", humanize.exact(subject.group.count), "strong"), Fact("died", f"{first} to {last}"))
     lines: list[Line] = [
         ((title[0] + ("…" if len(title) > 1 else ""), "bad"),),
-        fact_line((*counted, *only(facts, "types")), context),
+        *packed((*counted, *only(facts, "types")), context, width, HEAD),
     ]
     if notes is None:
         return lines

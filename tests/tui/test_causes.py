@@ -91,3 +91,25 @@ async def test_a_comparison_names_both_workers_whole_at_80_columns() -> None:
         await seat.press("c")
         await seat.until("FIELD")
         assert seat.text().count("web-1:4711:0a1b2c") == 2
+
+
+@pytest.mark.parametrize("size", [(120, 36), (44, 24), (40, 18)], ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_a_comparison_names_both_jobs_whole_where_it_is_narrow(size: tuple[int, int]) -> None:
+    """An id was cut to what the jobs of one batch have in common."""
+    async with seated(still_app(), size) as seat:
+        await show(seat)
+        await seat.press("c")
+        await seat.until("FIELD")
+        for part in ("0197f3a2-5c1b-7000-8000-000000000001", "0197f3a2-5c1b-7000-8000-000000000028"):
+            assert part in seat.text()
+        assert seat.text().count("web-1:4711:0a1b2c") == 2
+
+
+async def test_sentences_of_a_comparison_are_broken_for_its_width() -> None:
+    async with seated(still_app(), (120, 36)) as seat:
+        await show(seat)
+        await seat.press("c")
+        await seat.until("FIELD")
+        await seat.press("n")
+        await seat.until("newer one")
+        assert "types send_email" in seat.text()

@@ -13,7 +13,7 @@ from jobconsole.present.breakdown import (
     ShareRow,
     breakdown_lines,
     comparison_lines,
-    pairs_line,
+    pairs_lines,
     row_places,
     share_rows,
 )
@@ -119,7 +119,7 @@ class Causes:
         found = self._comparison[1]
         if isinstance(found, str):
             return [((found, "warn"),)]
-        return [*comparison_lines(found, context, width, self.equal), pairs_line(found, self.back)]
+        return [*comparison_lines(found, context, width, self.equal), *pairs_lines(found, self.back, width)]
 
     def read_breakdown(self, signature: str) -> None:
         """Read it once the cursor rests."""
