@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
@@ -111,6 +111,11 @@ def clean_signature(info: SignatureInfo) -> SignatureInfo:
         types=tuple((safe(name, NAME), number) for name, number in info.types),
         queues=tuple(safe(name, NAME) for name in info.queues),
     )
+
+
+def worst_first(workers: Iterable[WorkerInfo]) -> list[WorkerInfo]:
+    """Return the lost workers, then those with handlers that were given up, then the others; each in their order."""
+    return sorted(workers, key=lambda worker: (not worker.lost, not worker.stuck))
 
 
 def clean_worker(info: WorkerInfo) -> WorkerInfo:

@@ -1,15 +1,17 @@
-"""The order of signatures: what is new or back goes on top at once, everything else stays where it is."""
+"""The order of signatures: what is new or back goes on top at once, everything else stays; and that of workers."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from jobconsole.tui.base.messages import Adopted
 from queue_core import JobQueue
 from queue_core.model.triage.signatures import UNTOUCHED, changed
 from tests.conformance.making import failure
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
-from tests.tui.seat import Seat
+from tests.tui.seat import NARROW, Seat, seated
+from tests.tui.still import show, snapshot, still_app, worker
 
 MANY = 12
 """Signatures: more than fit on a narrow screen."""
@@ -116,3 +118,17 @@ async def test_what_a_filter_left_out_takes_its_place_again(sit: Sit, world: Wor
         rows = seat.table("signatures").selection
         await seat.until(lambda: len(rows.rows) == len(names))
         assert [row.signature for row in rows.rows] == names
+
+
+async def test_a_lost_worker_is_on_top_of_many() -> None:
+    """It was the last of 200, below the end of the screen; then come those with handlers that were given up."""
+    many = tuple(worker(number, 1) for number in range(200))
+    lost, stuck = worker(200, 1, lost=True), replace(worker(201, 1), stuck=2)
+    async with seated(still_app(), NARROW) as seat:
+        await show(seat)
+        await seat.press("2", "left_square_bracket")
+        seat.app.model.adopt(replace(snapshot(), workers=(*many, stuck, lost)))
+        seat.app.post(Adopted())
+        await seat.until("202 processes")
+        assert [one.host for one in seat.table("workers").selection.rows[:3]] == ["web-200", "web-201", "web-0"]
+        await seat.until("web-200:4900")

@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
+from jobconsole.core.rows import worst_first
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.present.columns import QUEUES
 from jobconsole.present.job import DetailSubject
@@ -51,7 +52,7 @@ class LiveView(View):
     def adopt(self, snapshot: Snapshot, restart: bool = False) -> None:
         """Show a snapshot."""
         self.query_one(QueueTable).show(snapshot.queues)
-        self.query_one(WorkerTable).show(snapshot.workers)
+        self.query_one(WorkerTable).show(worst_first(snapshot.workers))
         if restart:
             self.query_one(RunningTable).sort()
         if self.stage == "detail":
