@@ -217,13 +217,19 @@ def found_where(search: SearchProgress) -> str:
 
 def outcome_phrase(operation: Operation) -> str:
     """Return what an operation has come to: 10 of 10 completed, 91 running; 640 of 1,204 retried; or ""."""
+    return outcome_phrases(operation)[0]
+
+
+def outcome_phrases(operation: Operation) -> tuple[str, ...]:
+    """Return `outcome_phrase`, then shorter ones for lists: jobs that failed again are left out last."""
     one, outcomes = operation, operation.outcomes
     if not one.total or one.state == "preparing":
-        return ""
+        return ("",)
     if outcomes is None or not (outcomes.ended or outcomes.retrying):
         verb = one.request.verb
         past = "drained" if verb == "drain" else WORDS[verb].past if verb in WORDS else "changed"
-        return f"{exact(one.processed)} of {exact(one.total)} {past}"
+        counts = f"{exact(one.processed)} of {exact(one.total)}"
+        return (f"{counts} {past}", counts)
     known, running, words = outcomes.ended, outcomes.unfinished - outcomes.retrying, []
     if outcomes.completed or known > outcomes.dead:
         words.append(f"{exact(outcomes.completed)} of {exact(known)} completed")
@@ -231,7 +237,12 @@ def outcome_phrase(operation: Operation) -> str:
         words.append(f"{exact(outcomes.dead)} {'' if words else f'of {exact(known)} '}failed again")
     if outcomes.retrying:
         words.append(f"{exact(outcomes.retrying)} failed once more, retrying")
-    return ", ".join([*words, f"{exact(running)} running"] if running else words)
+    whole = ", ".join([*words, f"{exact(running)} running"] if running else words)
+    if outcomes.dead:
+        failed = f"{exact(outcomes.dead)} of {exact(known)} failed again"
+        return (whole, failed, f"{exact(outcomes.dead)} failed again")
+    some = f"{exact(outcomes.completed)} completed" if outcomes.completed else f"{exact(outcomes.retrying)} retrying"
+    return (whole, words[0], some)
 
 
 def state_phrase(operation: Operation, now: datetime) -> str:

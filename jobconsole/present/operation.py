@@ -6,8 +6,8 @@ from jobconsole.core.progress import OperationLine, canary_words
 from jobconsole.core.rows import JobLine
 from jobconsole.format import humanize
 from jobconsole.format.glyphs import Glyphs
-from jobconsole.format.spans import LABEL, Line, RenderContext, Span, Spans, fit, wrap
-from jobconsole.format.words import IMMEDIATE, outcome_phrase, state_phrase
+from jobconsole.format.spans import LABEL, Line, RenderContext, Span, Spans, fit, width_of, wrap
+from jobconsole.format.words import IMMEDIATE, outcome_phrase, outcome_phrases, state_phrase
 from jobconsole.present.columns import BAR, Column, bar, fact_lines, number, state
 from jobconsole.present.facts import but, of_operation, only
 from queue_core.client.operating.signatures import VERBS as SIGNATURE_VERBS
@@ -56,6 +56,14 @@ def _state_cell(line: OperationLine, context: RenderContext) -> Spans:
         eta = f", {humanize.elapsed(line.seconds_left)}" if line.seconds_left is not None else ""
         return ((f"{glyph_of('running', context.glyphs)} {humanize.rate(line.rate)}{eta}", STATE_TONES["running"]),)
     return state_spans(line.operation, context)
+
+
+def _shorter(line: OperationLine, spans: Spans, width: int, ellipsis: str) -> Spans:
+    """Return the longest phrase of an outcome that fits: a number that is cut would be another one."""
+    text, tone = spans[0]
+    phrases = outcome_phrases(line.operation) if text == outcome_phrase(line.operation) else (text,)
+    found = next((one for one in phrases if width_of(((one, tone),)) <= width), phrases[-1])
+    return fit(((found, tone),), width, ellipsis=ellipsis)
 
 
 def _outcome(line: OperationLine, context: RenderContext) -> Spans:
@@ -107,12 +115,12 @@ def _counted(value: int, line: OperationLine, tone: str, width: int = 6) -> Span
 
 OPERATIONS: tuple[Column[OperationLine], ...] = (
     Column("#", 4, lambda line, context: ((str(line.number), "strong"),), right=True),
-    Column("WHEN", 4, _when, right=True, need=2),
-    Column("WHO", 6, lambda line, context: ((line.user, "text"),), need=4),
-    Column("VERB", 7, lambda line, context: ((line.verb, "strong"),)),
-    Column("STATE", 15, _state_cell),
+    Column("WHEN", 4, _when, right=True, need=2, gap=1),
+    Column("WHO", 6, lambda line, context: ((line.user, "text"),), need=4, gap=1),
+    Column("VERB", 7, lambda line, context: ((line.verb, "strong"),), gap=1),
+    Column("STATE", 15, _state_cell, gap=1),
     Column("PROGRESS", SMALL_BAR + 1, _progress_cell, need=5),
-    Column("OUTCOME", 20, _outcome, need=3),
+    Column("OUTCOME", 24, _outcome, need=3, cut=_shorter),
     Column("SKIP", 5, lambda line, context: _counted(line.operation.skipped, line, "warn", 5), right=True, need=7),
     Column("ERR", 5, lambda line, context: _counted(line.operation.errored, line, "bad", 5), right=True, need=8),
     Column("TARGET", 7, _target, flex=True),
@@ -148,6 +156,8 @@ WHAT = {
 NO_EXECUTOR = "no worker is alive: it continues once a worker or a console that may change things runs"
 ROOMY = 50
 """Cells from which there is room for a signature's number and its title."""
+LEAST_HEAD = 18
+"""Cells of a line for number, verb and signature, for which details of its progress go."""
 CAME = ("changed", "skipped", "errored", "canary", "outcomes", "note")
 """The labels of the results, above the options."""
 
@@ -155,17 +165,21 @@ CAME = ("changed", "skipped", "errored", "canary", "outcomes", "note")
 def strip_line(line: OperationLine, context: RenderContext, width: int) -> Line:
     """Return number, verb, canary, progress, rate and what is left in one line."""
     one = line.operation
-    tail = (*_tail(line, context), (f"{context.glyphs.separator} {line.user} ", "muted"))
+    by = (f"{context.glyphs.separator} {line.user} ", "muted")
+    brief = _tail(line, context, brief=True)
+    tails = ((*_tail(line, context), by), (*brief, ("  ", "text"), by), brief)
+    tail = next((one for one in tails if width - width_of(one) >= LEAST_HEAD), tails[-1])
     signature = one.request.signatures[0][:SHORT] if len(one.request.signatures) == 1 else ""
-    room = width - sum(len(text) for text, _ in tail)
+    room = width - width_of(tail)
     what = f"{signature}  {line.label}" if signature and room > ROOMY else signature or line.label
-    head: Spans = ((f"#{line.number} ", "strong"), (f"{line.verb} ", "text"), (f"{what}  ", "muted"))
+    head: Spans = ((f"#{line.number} ", "strong"), (f"{line.verb} ", "text"), (what, "muted"))
     if room <= SHORT:
         return fit((*head, *tail), width)
     return (*fit(head, room - 1, ellipsis=context.glyphs.ellipsis), (" ", "text"), *tail)
 
 
-def _tail(line: OperationLine, context: RenderContext) -> Spans:
+def _tail(line: OperationLine, context: RenderContext, brief: bool = False) -> Spans:
+    """Return how far it is; `brief`: without the canary that is over, and the bar."""
     one = line.operation
     counts = f" {humanize.exact(one.done)}/{humanize.exact(one.total)}  "
     spans: list[Span] = []
@@ -173,15 +187,17 @@ def _tail(line: OperationLine, context: RenderContext) -> Spans:
         return (*_outcome(line, context), ("  ", "text"))
     if one.waits_for or state_phrase(one, context.now).startswith("at "):
         return (*state_spans(one, context), (" " + counts, "text"))
-    if canary_words(line):
+    if canary_words(line) and not (brief and not one.in_canary):
         spans.append((f"{canary_words(line)}  ", "warn" if one.in_canary else "good"))
     if one.in_canary and one.state == "running":
         return tuple(spans)
     if line.waits or one.state == "preparing":
         # It does not move: the numbers alone are enough.
         return (*spans, *state_spans(one, context), (" " + counts, "text"))
+    if brief:
+        return (*spans, (f"{line.percent}%", "accent"), (counts, "text"), *speed(line))
     eta: Spans = (("  ETA ", "muted"), *left(line)) if left(line) else ()
-    return (*spans, *bar(line.percent, BAR, context.glyphs), (counts, "text"), *speed(line), *eta)
+    return (*spans, *bar(line.percent, BAR, context.glyphs), (counts, "text"), *speed(line), *eta, ("  ", "text"))
 
 
 def operation_lines(
@@ -201,16 +217,19 @@ def operation_lines(
     lines += [((part, "warn" if line.waits or alone else "muted"),) for part in wrap(text, width) if part]
     facts = of_operation(one, outcomes, line.canary)
     request = but(facts, "operation", "verb", "what", "state", "jobs", "done", *CAME)
-    progress = _progress_lines(line, context)
+    progress = _progress_lines(line, context, width)
     came = only(facts, *CAME)
     return [*lines, (), *progress, *fact_lines(came, context, width), *fact_lines(request, context, width)]
 
 
-def _progress_lines(line: OperationLine, context: RenderContext) -> list[Line]:
+def _progress_lines(line: OperationLine, context: RenderContext, width: int) -> list[Line]:
     if not line.operation.total:
         return []
     eta: Spans = (("  ETA ", "muted"), *left(line)) if left(line) else ()
     one = line.operation
     counts = f" {humanize.exact(one.done)} of {humanize.plural(one.total, 'job')}  "
-    whole: Line = (*bar(line.percent, BAR, context.glyphs), (counts, "text"), *speed(line), *eta)
-    return [((f"{'progress':<{LABEL}}", "muted"), *whole)]
+    label, pace = (f"{'progress':<{LABEL}}", "muted"), (*speed(line), *eta)
+    head: Line = (label, *bar(line.percent, BAR, context.glyphs), (counts, "text"))
+    brief: Line = (label, (f"{line.percent}%", "accent"), (counts, "text"))
+    whole = next((one for one in ((*head, *pace), (*brief, *pace)) if width_of(one) <= width), None)
+    return [whole] if whole else [brief, ((" " * LABEL, "text"), *pace)]
