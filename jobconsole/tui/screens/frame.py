@@ -108,6 +108,8 @@ class ViewFrame(Screen[None], inherit_bindings=False):
         return focused if isinstance(focused, Pane) else self._last_pane
 
     _last_pane: Pane | None = None
+    # a pane that a size has hidden while it had the focus, and the one that has it instead
+    _displaced: tuple[Pane, Pane | None] | None = None
 
     @property
     def notice(self) -> Notice:
@@ -139,6 +141,7 @@ class ViewFrame(Screen[None], inherit_bindings=False):
 
     def on_resize(self, event: events.Resize) -> None:
         width, height = event.size
+        before = self.pane
         sizes = {
             "-narrow": self.narrow,
             "-medium": not self.narrow and width < MEDIUM,
@@ -152,7 +155,7 @@ class ViewFrame(Screen[None], inherit_bindings=False):
         for pane in self.query(Pane):
             pane.set_class(self.narrow, "-open")
         self.query_one(TooSmall).display = self.small
-        self.call_after_refresh(self.keep_focus)
+        self.call_after_refresh(self._keep_focus_of, before)
 
     def on_descendant_focus(self) -> None:
         focused = self.focused
@@ -170,7 +173,22 @@ class ViewFrame(Screen[None], inherit_bindings=False):
         shown = self.shown()
         if shown and self.focused not in shown and not self.filter_line.is_open:
             stage = [pane for pane in shown if self.STAGES.get(pane.id or "") == self.stage]
-            (stage or shown)[0].focus()
+            self.set_focus((stage or shown)[0])
+
+    def _keep_focus_of(self, before: Pane | None) -> None:
+        """Have the focus on the pane that had it before another size, or had it before a size that hides it."""
+        pane, instead = self._displaced or (before, before)
+        if before is not instead:
+            # The user has moved it since.
+            pane = before
+        shown = self.shown()
+        if pane in shown:
+            self._displaced = None
+            if pane is not before:
+                self.set_focus(pane)
+        elif pane is not None and before not in shown:
+            self.keep_focus()
+            self._displaced = (pane, self.pane)
 
     def watch_stage(self, before: str, after: str) -> None:
         self.remove_class(f"-stage-{before}")
