@@ -108,7 +108,10 @@ def labelled(facts: Iterable[tuple[str, str, str]], width: int) -> list[Line]:
             lines.append(tuple(row))
             row, taken = [], 0
         head = (f"{label:<{LABEL}}", "muted")
-        if cells > number:
+        if cells > number and width - LABEL < width_of(((text, tone),)) <= width - 2 and " " not in text:
+            # What is one word, such as an id, is rather whole below its label than broken.
+            lines += [(head,), fit(((text, tone),), width, right=True)]
+        elif cells > number:
             lines += [(head if at == 0 else (" " * LABEL, "text"), (part, tone)) for at, part in _parts(text, width)]
         else:
             row += fit((head, (text, tone)), cells * (cell + 2)) if taken + cells < number else (head, (text, tone))
@@ -117,10 +120,19 @@ def labelled(facts: Iterable[tuple[str, str, str]], width: int) -> list[Line]:
 
 
 def _parts(text: str, width: int) -> Iterable[tuple[int, str]]:
-    parts = wrap(text, max(8, width - LABEL))
-    if len(parts) > HIGHEST:
-        parts = [*parts[: HIGHEST - 1], f"{set_cell_size(parts[HIGHEST - 1], max(7, width - LABEL - 1)).rstrip()}…"]
-    return enumerate(parts)
+    return enumerate(wrap(text, max(8, width - LABEL), HIGHEST))
+
+
+def around(spans: Sequence[Span], room: int, ellipsis: str = "…") -> Spans:
+    """Return the spans, of which the one with the tone `title` is the chosen one; those far from it go for room."""
+    here = next((place for place, (_, tone) in enumerate(spans) if tone == "title"), 0)
+    first, end, cut = 0, len(spans), (ellipsis, "muted")
+    while end - first > 1 and width_of((*spans[first:end], *[cut] * ((first > 0) + (end < len(spans))))) > room:
+        if here - first > end - 1 - here:
+            first += 1
+        else:
+            end -= 1
+    return (*([cut] if first else ()), *spans[first:end], *([cut] if end < len(spans) else ()))
 
 
 def changed(before: Line, after: Line) -> range:
@@ -137,8 +149,18 @@ def changed(before: Line, after: Line) -> range:
     return range(width_of(after[:first]), size - width_of(after[len(after) - last :]))
 
 
-def wrap(text: str, width: int) -> list[str]:
-    """Return the text in lines of at most `width` cells, broken at spaces where there are some."""
+def wrap(text: str, width: int, most: int = 0, ellipsis: str = "…") -> list[str]:
+    """Return the text in lines of at most `width` cells, broken at spaces where there are some.
+
+    `most`: lines at most, 0 for any number; the last one of a longer text ends with an ellipsis.
+    """
+    lines = _wrapped(text, width)
+    if not 0 < most < len(lines):
+        return lines
+    return [*lines[: most - 1], f"{set_cell_size(lines[most - 1], max(0, width - 1)).rstrip()}{ellipsis}"]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
     lines: list[str] = []
     line = ""
     for word in text.split(" "):

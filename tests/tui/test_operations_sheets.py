@@ -52,7 +52,7 @@ async def test_the_sheet_of_a_retry_fits_and_says_what_it_is_about(
         text = seat.text()
         for part in (
             "Retry dead jobs", "5, exactly", "died     ", " on mail, all send_email", "before",
-            "TimeoutError: smtp mx-7:25", "begins   [now]", "canary   [none]", "verdict   at first failure",
+            "TimeoutError: smtp mx-7:25", "begins   [now]", "canary   [none]", "verdict   first failure",
             "[at the end]", "ramp     [none]", "rate     [at once]", "stop if", "[never]", "more      delay none",
             "queue and priority as they were", "reason", "❯ Retry 5 jobs", "Go back",
             "no live worker runs send_email: the jobs wait",

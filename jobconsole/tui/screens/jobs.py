@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.format.humanize import short
-from jobconsole.format.spans import Line, fit, width_of
+from jobconsole.format.spans import Line, around, fit
 from jobconsole.present.columns import JOBS
 from jobconsole.present.job import DetailSubject
 from jobconsole.tui.screens.filter_actions import FilterActions
@@ -46,11 +46,7 @@ class StateTabs(LineWidget):
             count = self._count(tab) if width >= 100 else ""
             word = f"{tab}{' ' + count if count else ''}"
             spans.append((f"[{word}]" if here else f" {word} ", "title" if here else "muted"))
-        # The tab that is shown is always seen.
-        first = 0
-        while width_of(spans[first : self.tab + 1]) > width - 2:
-            first += 1
-        return [fit(((" ", "text"), *spans[first:]), width)]
+        return [fit(((" ", "text"), *around(spans, width - 2, self.console.glyphs.ellipsis)), width)]
 
     def _count(self, tab: str) -> str:
         number = count_of(tab, self.console.model.snapshot)

@@ -32,6 +32,8 @@ ROOMY = 32
 """Lines from which the sheet of a retry has blank lines around its text."""
 TAKEN = 9
 """Lines of the sheet of a retry that are not for its text nor its fields, without those blank ones."""
+BELOW = 10
+"""The same of another sheet, without a line for each field."""
 LATER: dict[Verb, tuple[str, ...]] = {"retry": ("sample", "before")}
 """Facts that are read once the sheet is there: their places are kept."""
 
@@ -136,28 +138,35 @@ class ChangeSheet(PlanSheet):
         go.put(f"{self.words.button}{jobs}")
 
     def fit_again(self) -> None:
-        """Break its text for another width."""
+        """Break its text for another width, and have room for its lines there."""
         self._settle()
+        text = self.query_one("#sheet-text", Drawn)
+        if text.size.width:
+            text.styles.height = len(self.text(text.size.width))
         super().fit_again()
 
     # -- its text
 
     def text(self, width: int, height: int = 0) -> list[Line]:
         """What it acts on, and what is known about that."""
-        lines: list[Line] = [((part, "strong"),) for part in wrap(self.chosen.label, width)[:2]]
+        alert, ellipsis = self.console.glyphs.alert, self.console.glyphs.ellipsis
+        lines: list[Line] = [((part, "strong"),) for part in wrap(self.chosen.label, width, 2, ellipsis)]
         lines += [*([] if self.has_class("-tight") else [()]), ((f"  {'jobs':<{LABEL - 2}}", "muted"), *self.count())]
         for label, value in self._known():
             most = 2 if label == "before" and self.verb == "retry" else 1
-            parts = wrap(value, width - LABEL)[:most]
+            parts = wrap(value, width - LABEL, most, ellipsis)
             names = (label, *[""] * most)
             pairs = zip(names, parts, strict=False)
             lines += [((f"  {name:<{LABEL - 2}}", "muted"), (part, "text")) for name, part in pairs]
+        room = self.app.size.height - self.has_class("-slim")
         if self.verb != "retry":
-            return lines
+            # The fields and the buttons are below it.
+            return lines[: max(2, room - BELOW - len(self.query(Field)))]
         # Facts go before warnings do.
-        alert = self.console.glyphs.alert
-        warned: list[Line] = [((part, "warn"),) for one in self._cautions for part in wrap(f"{alert} {one}", width)[:1]]
-        room = self.app.size.height - TAKEN - self.query_one(RetryFields).height
+        warned: list[Line] = [
+            ((part, "warn"),) for one in self._cautions for part in wrap(f"{alert} {one}", width, 1, ellipsis)
+        ]
+        room -= TAKEN + self.query_one(RetryFields).height
         return [*lines[: max(2, room - len(warned))], *warned][:room]
 
     def _known(self) -> list[tuple[str, str]]:
@@ -186,7 +195,7 @@ class ChangeSheet(PlanSheet):
             text, tone = fields.summary(self.plan), "bad" if fields.problem else "accent"
         else:
             text, tone = self._uncounted() or self.words.consequence, "muted"
-        return [((part, tone),) for part in wrap(text, width)[: 3 if self.verb == "retry" else 2]]
+        return [((part, tone),) for part in wrap(text, width, height, self.console.glyphs.ellipsis)]
 
     def _uncounted(self) -> str:
         """Return why a verb whose count has to be typed is off; "" for every other one, and when it was typed."""

@@ -13,7 +13,7 @@ from jobconsole.format.humanize import exact
 from jobconsole.format.spans import Line, fit, wrap
 from jobconsole.format.words import IMMEDIATE
 from jobconsole.tui.sheets.sheet import WHY
-from jobconsole.tui.sheets.target import WIDTH, TargetSheet, labelled
+from jobconsole.tui.sheets.target import ROOMY, WIDTH, TargetSheet, labelled
 from jobconsole.tui.widgets.fields import Field, Push, QueueChoice, QueueField, TextField
 from jobconsole.tui.widgets.pane import Drawn
 from queue_core.model.text import safe
@@ -50,6 +50,7 @@ class DrainSheet(TargetSheet[Drain]):
             yield from self.buttons(go=f"{self._words.button} the queue")
 
     def on_mount(self) -> None:
+        self.set_class(self.app.size.height < ROOMY, "-tight")
         self.query_one("#move").border_title = self._words.title
         self.query_one("#move-jobs").styles.height = len(self._jobs(WIDTH, 0))
         self.offer_command()

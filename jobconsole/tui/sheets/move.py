@@ -12,15 +12,13 @@ from jobconsole.actions.plan import Plan, Target, options_of, warnings
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, fit, wrap
 from jobconsole.tui.sheets.sheet import WHY, PlanSheet
-from jobconsole.tui.sheets.target import WIDTH, TargetSheet, labelled
+from jobconsole.tui.sheets.target import ROOMY, WIDTH, TargetSheet, labelled
 from jobconsole.tui.widgets.fields import ChoiceField, Field, Push, QueueChoice, QueueField, TextField
 from jobconsole.tui.widgets.pane import Drawn
 from jobconsole.tui.widgets.retryfields import HINTS, PRIORITIES
 from queue_core.errors import QueueCoreError
 from queue_core.model.rules import parse_priority
 
-ROOMY = 22
-"""Lines from which there are blank ones around the fields."""
 FACTS = 2
 """Facts about the jobs that are shown, a line each."""
 
@@ -100,4 +98,5 @@ class MoveSheet(TargetSheet[Plan], PlanSheet):
         known: list[Line] = [((part, "warn"),) for text in sentences for part in wrap(text, width)]
         undo = "u undoes it." if self._priority.value is None else "A priority change cannot be undone."
         kept: list[Line] = [((part, "muted"),) for part in wrap(f"{self.words.consequence} {undo}", width)]
-        return [((hint, "muted"),), *known[: height - 1 - len(kept)], *kept]
+        hints: list[Line] = [((part, "muted"),) for part in wrap(hint, width)]
+        return [*hints, *known[: max(0, height - len(hints) - len(kept))], *kept]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import replace
 from typing import ClassVar, Generic, TypeVar
 
@@ -38,6 +38,9 @@ class Sheet(ModalScreen[R | None], Generic[R]):
         Binding("ctrl+y", "copy_command", "copy command", show=False),
     ]
 
+    # the widths that its text was broken for
+    _fitted: Sequence[int] = ()
+
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < SLIM, "-slim")
         self.call_after_refresh(self.fit_again)
@@ -48,8 +51,25 @@ class Sheet(ModalScreen[R | None], Generic[R]):
             text = self.texts().get(drawn.id or "")
             if text is not None and drawn.size.width:
                 drawn.styles.height = len(text(drawn.size.width))
+        self._fitted = self._widths()
         # Once it has that room.
         self.call_after_refresh(self._show_focused)
+
+    def on_mount(self) -> None:
+        for frame in self.query("#sheet, #move"):
+            self.watch(frame, "virtual_size", self._content_changed, init=False)
+
+    def _content_changed(self) -> None:
+        self.call_after_refresh(self._show_fitted)
+
+    def _show_fitted(self) -> None:
+        self._show_focused()
+        if self._widths() != self._fitted:
+            # A scroll bar has come or gone.
+            self.fit_again()
+
+    def _widths(self) -> list[int]:
+        return [drawn.size.width for drawn in self.query(Drawn)]
 
     def _show_focused(self) -> None:
         if self.focused is not None:

@@ -13,6 +13,8 @@ from jobconsole.tui.widgets.pane import Drawn
 
 R = TypeVar("R")
 
+ROOMY = 22
+"""Lines from which there are blank ones around the fields."""
 WIDTH = 70
 """Cells of the text, as the style sheet has it."""
 

@@ -13,7 +13,7 @@ from jobconsole.actions import edit
 from jobconsole.actions.plan import ACTS_ON, NOT_CANCELLED, Choice, Target, one_job
 from jobconsole.core.history import pairs
 from jobconsole.format.humanize import moment_of
-from jobconsole.format.spans import Line, Spans
+from jobconsole.format.spans import Line, Spans, around
 from jobconsole.present.columns import state, trend_of
 from jobconsole.present.job import (
     BREAKDOWN,
@@ -48,6 +48,10 @@ LEAST_TREND = 18
 """Lines from which a breakdown shows the trend."""
 ROOMY = 60
 """Cells that the tabs take with their whole names."""
+LEAST_TAB = 3
+"""Lines of a tab below the facts, with the rule between them; where there are fewer it is above them."""
+FRAME = 6
+"""Cells of the title line that are not for the tabs."""
 LOG_SECONDS = 1.0
 """Between two looks at the log that is shown."""
 LASTING_SECONDS = 5.0
@@ -110,7 +114,7 @@ class Detail(ScrollPane):
         for index in self._tabs():
             here, tab = index == self.tab, names[index]
             spans += [(f"[{tab}]" if here else f" {tab} ", "title" if here else "muted")]
-        return tuple(spans)
+        return around(spans, self.size.width - FRAME, self.console.glyphs.ellipsis)
 
     def note(self) -> Spans:
         """How the frames are shown; of a glance, when it was."""
@@ -205,7 +209,7 @@ class Detail(ScrollPane):
                 needs,
                 tab_lines(self._loaded, state, self.console.render_context(), width),
             )
-        if self.screen.has_class("-low"):
+        if self.screen.has_class("-low") or (self.compact and len(lines) + LEAST_TAB > self.inner_height):
             # Of a few lines the first show what went wrong.
             return [*self._tab_drawn, ((rule, "line"),), *lines]
         return [*lines, ((rule, "line"),), *self._tab_drawn]

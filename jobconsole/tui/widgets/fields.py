@@ -175,9 +175,9 @@ class ChoiceField(Field, Generic[V]):
             return ((f"[{self.typed}{'_' if self.has_focus else ''}]", "bad" if self.problem else "strong"),)
         spans = [self._word(place) for place in range(len(self._choices))]
         first, room = 0, self.size.width - LABEL
-        while first < self._chosen and width_of(spans[first : self._chosen + 1]) > room - (first > 0):
+        while first < self._chosen and width_of(spans[first : self._chosen + 1]) > room - 2 * (first > 0):
             first += 1
-        cut = ((self.console.glyphs.ellipsis, "muted"),) if first else ()
+        cut = ((f"{self.console.glyphs.ellipsis} ", "muted"),) if first else ()
         return (*cut, *spans[first:])
 
     def _word(self, place: int) -> tuple[str, str]:
@@ -252,7 +252,9 @@ class Push(LineWidget, can_focus=True):
 
 
 NAME = 36
-"""Cells of a queue's name in the list."""
+"""Cells of a queue's name in the list, where there is room for them."""
+LEAST_NAME, BESIDE = 8, 21
+"""Cells of it at least; of its depth and its state."""
 
 
 class QueueField(Field):
@@ -311,10 +313,11 @@ class QueueChoice(LineWidget):
         found, chosen = self._field.offered, self._field.typed
         at = next((number for number, queue in enumerate(found) if queue.name == chosen), 0)
         first = max(0, min(at - height // 2, len(found) - height))
-        return [self._line(queue, queue.name == chosen) for queue in found[first : first + height]]
+        name = max(LEAST_NAME, min(NAME, width - LABEL - 1 - BESIDE))
+        return [self._line(queue, queue.name == chosen, name) for queue in found[first : first + height]]
 
-    def _line(self, queue: QueueLine, here: bool) -> Line:
+    def _line(self, queue: QueueLine, here: bool, width: int) -> Line:
         mark = self.console.glyphs.cursor if here else " "
-        name: Spans = fit(((queue.label, "strong" if here else "text"),), NAME)
+        name: Spans = fit(((queue.label, "strong" if here else "text"),), width, ellipsis=self.console.glyphs.ellipsis)
         state = (f"  {queue.state}", "warn") if queue.state != "open" else ("", "muted")
         return ((f"{' ' * (LABEL - 1)}{mark} ", "accent"), *name, (f"{short(queue.queued):>6} queued", "muted"), state)

@@ -23,7 +23,7 @@ from queue_core.model.rules import parse_priority
 from queue_core.model.text import safe
 from queue_core.model.validation import check_delay, check_name, check_rollout, parse_duration
 
-VERDICTS = (("at first failure", True), ("at the end", False))
+VERDICTS = (("first failure", True), ("at the end", False))
 RAMPS: tuple[tuple[str, tuple[int, ...]], ...] = (
     ("none", ()),
     ("1,10,100", (1, 10, 100)),
