@@ -27,6 +27,7 @@ from queue_core import JobQueue
 from queue_core.model.report import SeriesPoint
 from queue_core.stores.postgres.migrate import migrate
 from tests.tui.seat import NARROW, PATIENCE, Seat, seated
+from tests.tui.still import show, still_app
 from tests.tui.test_triage import SIZES
 
 SETTINGS = tuple(itertools.product(("", "demo", "production", "a-very-long-name-of-it"), (False, True)))
@@ -154,3 +155,12 @@ def _until(leader: int, wanted: bytes) -> bytes:
             except OSError:
                 break
     return seen
+
+
+async def test_the_time_is_never_cut_to_its_zone() -> None:
+    """At 100 columns 'UTC' was shown without the time, for the servers' latencies had its cells."""
+    async with seated(still_app(), (100, 30)) as seat:
+        await show(seat)
+        for key in ("1", "4", "5"):
+            await seat.press(key)
+            assert "03:07:41" in drawn(seat)[0]

@@ -97,13 +97,14 @@ class Header(LineWidget):
     def _state(self, width: int) -> Spans:
         """Return servers, whether the picture is up to date, the clock; what is in order is dropped first for room."""
         room = width - width_of(self._where(width)) - self._least_tabs()
-        servers = [self._server(server, width >= ROOMY) for server in self.console.connection.servers]
-        shown = tuple(span for server in servers for span in server)
-        troubled = tuple(span for server in servers if server[0][1] != "good/bar" for span in server)
-        for kept, timed in ((shown, True), (shown, False), (troubled, True)):
-            spans = self._kept(kept, timed, width >= ROOMY)
-            if width_of(spans) <= room:
-                return spans
+        for roomy in (True, False) if width >= ROOMY else (False,):
+            servers = [self._server(server, roomy) for server in self.console.connection.servers]
+            shown = tuple(span for server in servers for span in server)
+            troubled = tuple(span for server in servers if server[0][1] != "good/bar" for span in server)
+            for kept, timed in ((shown, True),) if roomy else ((shown, True), (shown, False), (troubled, True)):
+                spans = self._kept(kept, timed, roomy)
+                if width_of(spans) <= room:
+                    return spans
         return self._kept(troubled, False, False)
 
     def _mode(self) -> tuple[str, str, str]:
