@@ -9,7 +9,7 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input
 
-from jobconsole.format.spans import Line, Span, wrap
+from jobconsole.format.spans import Line, Span, width_of, wrap
 from jobconsole.tui.base.host import sure
 from jobconsole.tui.widgets.pane import LineWidget
 from queue_core.errors import FilterError
@@ -35,6 +35,8 @@ class _Words(LineWidget):
     def lines(self, width: int, height: int) -> list[Line]:
         """The words."""
         text, tone = self._words
+        if width_of((self._words,)) <= width:
+            return [(self._words,)]
         return [((part, tone),) for part in wrap(text, width)] if width else []
 
     def put(self, words: Span) -> None:

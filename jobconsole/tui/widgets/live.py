@@ -182,7 +182,7 @@ class RunningTable(Table[RunningJob]):
     @property
     def titled(self) -> bool:
         """Nothing has no columns."""
-        return not self.idle
+        return not self.idle and super().titled
 
     @property
     def empty(self) -> str:  # type: ignore[override]

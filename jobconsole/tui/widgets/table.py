@@ -57,8 +57,8 @@ class Table(Pane, Generic[T]):
 
     @property
     def titled(self) -> bool:
-        """Whether the columns have titles above them."""
-        return True
+        """Whether the columns have titles above them: not where there is one line, which is a row's."""
+        return self.inner_height > 1
 
     @property
     def visible_rows(self) -> int:
