@@ -8,11 +8,13 @@ import sys
 import pytest
 from rich.color import ColorSystem, ColorType
 from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color as TextualColor
 from textual.command import CommandList
 
 from jobconsole.format.glyphs import ASCII
 from jobconsole.tui.base.bindings import ACTIONS
-from jobconsole.tui.base.themes import NIGHT, SCHEMES, TERMINAL, Palette
+from jobconsole.tui.base.themes import DAY, NIGHT, SCHEMES, TERMINAL, Palette, Scheme
 from jobconsole.tui.screens.help import Commands
 from jobconsole.tui.screens.view import View
 from queue_core import JobQueue
@@ -187,3 +189,39 @@ async def test_a_search_that_begins_while_the_commands_are_closed(sit: Sit, buri
         await commands._gather_commands("r").wait()
         commands.dismiss(None)
         await seat.until("Dead letters")
+
+
+def contrast(style: Style) -> float:
+    """Return how many times as bright the lighter of a style's two colours is, as WCAG measures it."""
+    assert style.color is not None
+    assert style.bgcolor is not None
+    light = sorted(_luminance(colour.get_truecolor().hex) for colour in (style.color, style.bgcolor))
+    return (light[1] + 0.05) / (light[0] + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [part / 255 for part in TextualColor.parse(colour).rgb]
+    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", [NIGHT, DAY], ids=lambda scheme: scheme.name)
+def test_every_tone_can_be_read_on_every_ground(scheme: Scheme) -> None:
+    """Ids on the row under the cursor had a contrast of 1.9, and the counts of an old picture as little."""
+    fresh, old = Palette(scheme), Palette(scheme, faded=True)
+    for tone in ("text", "strong", "muted", "accent", "good", "warn", "bad"):
+        assert min(contrast(fresh.style(f"{tone}/{ground}")) for ground in ("", "cursor", "off", "bar")) >= 4, tone
+    assert min(contrast(fresh.style(f"faint/{ground}")) for ground in ("", "cursor", "off", "bar")) >= 3
+    assert min(contrast(old.style(tone)) for tone in ("text", "strong")) >= 4
+    assert min(contrast(old.style(tone)) for tone in ("muted", "accent", "bad")) >= 3
+
+
+@pytest.mark.parametrize("scheme", SCHEMES.values(), ids=lambda scheme: scheme.name)
+def test_no_text_has_the_colour_of_the_row_under_the_cursor_with_sixteen_colours(scheme: Scheme) -> None:
+    palette = Palette(scheme)
+    for tone in ("text", "strong", "muted", "faint", "accent", "chart", "good", "warn", "bad"):
+        style = palette.style(f"{tone}/cursor")
+        assert style.color is not None
+        assert style.bgcolor is not None
+        numbers = {colour.downgrade(ColorSystem.STANDARD).number for colour in (style.color, style.bgcolor)}
+        assert len(numbers) == 2, tone

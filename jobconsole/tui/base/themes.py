@@ -52,7 +52,7 @@ NIGHT = Scheme(
     text="#c3ccd8",
     strong="#f0f4f9",
     muted="#8b98a9",
-    faint="#536073",
+    faint="#67758a",
     line="#364253",
     accent="#6cb2ff",
     chart="#4478ad",
@@ -72,7 +72,7 @@ DAY = Scheme(
     text="#2d3540",
     strong="#0b1118",
     muted="#5c6875",
-    faint="#98a2ad",
+    faint="#7a8591",
     line="#bcc3ca",
     accent="#1663b8",
     chart="#7fa9d6",
@@ -119,7 +119,9 @@ CONTEXT_COLOURS = {
 
 CONTEXT_ANSI = {"orange": "yellow", "yellow": "bright_yellow"}
 """Of the context colours that terminals have under another name, or not."""
-FADE = 0.55
+ANSI_CURSOR = {"good": "bright_green", "warn": "bright_yellow"}
+"""The tones that keep a colour of their own under the cursor, in the terminal's own colours: others vanish on blue."""
+FADE = 0.28
 """How far tones go towards the background while the picture is old."""
 
 
@@ -177,9 +179,12 @@ class Palette:
 
     def _make(self, tone: str) -> Style:
         name, _, ground = tone.partition("/")
+        if name == "faint" and ground == "cursor":
+            # It is hardly to be read on that ground, and with sixteen colours it is that ground's own.
+            name = "muted"
         inverse = name.startswith("on-")
         # The marker of an old picture is inverse, and must not fade with it.
-        colour = self._inverse(name[3:]) if inverse else self._colour(name)
+        colour = self._inverse(name[3:]) if inverse else self._colour(name, ground == "cursor")
         below = self._ground(ground)
         if inverse:
             colour, below = self.scheme.inverse, colour
@@ -193,12 +198,14 @@ class Palette:
             return CONTEXT_COLOURS[name][0 if self.scheme.dark else 1]
         return str(getattr(self.scheme, name))
 
-    def _colour(self, name: str) -> str:
+    def _colour(self, name: str, cursor: bool = False) -> str:
         scheme = self.scheme
         named = {"title": scheme.strong, "key": scheme.accent}
         colour = named.get(name) or getattr(scheme, name, scheme.text)
         if self.faded and scheme.ansi:
             return scheme.faint
+        if scheme.ansi and cursor:
+            return ANSI_CURSOR.get(name, "bright_white")
         if not self.faded:
             return str(colour)
         return Color.parse(colour).blend(Color.parse(scheme.background), FADE).hex6
