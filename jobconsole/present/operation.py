@@ -158,6 +158,8 @@ ROOMY = 50
 """Cells from which there is room for a signature's number and its title."""
 LEAST_HEAD = 18
 """Cells of a line for number, verb and signature, for which details of its progress go."""
+PLAIN, BRIEF = 1, 2
+"""Left out of the details of its progress: the canary that is over; the bar and the time that is left, too."""
 CAME = ("changed", "skipped", "errored", "canary", "outcomes", "note")
 """The labels of the results, above the options."""
 
@@ -166,8 +168,8 @@ def strip_line(line: OperationLine, context: RenderContext, width: int) -> Line:
     """Return number, verb, canary, progress, rate and what is left in one line."""
     one = line.operation
     by = (f"{context.glyphs.separator} {line.user} ", "muted")
-    brief = _tail(line, context, brief=True)
-    tails = ((*_tail(line, context), by), (*brief, ("  ", "text"), by), brief)
+    brief = _tail(line, context, BRIEF)
+    tails = ((*_tail(line, context), by), (*_tail(line, context, PLAIN), by), (*brief, ("  ", "text"), by), brief)
     tail = next((one for one in tails if width - width_of(one) >= LEAST_HEAD), tails[-1])
     signature = one.request.signatures[0][:SHORT] if len(one.request.signatures) == 1 else ""
     room = width - width_of(tail)
@@ -178,8 +180,8 @@ def strip_line(line: OperationLine, context: RenderContext, width: int) -> Line:
     return (*fit(head, room - 1, ellipsis=context.glyphs.ellipsis), (" ", "text"), *tail)
 
 
-def _tail(line: OperationLine, context: RenderContext, brief: bool = False) -> Spans:
-    """Return how far it is; `brief`: without the canary that is over, and the bar."""
+def _tail(line: OperationLine, context: RenderContext, left_out: int = 0) -> Spans:
+    """Return how far it is, with this left out where there is little room."""
     one = line.operation
     counts = f" {humanize.exact(one.done)}/{humanize.exact(one.total)}  "
     spans: list[Span] = []
@@ -187,14 +189,14 @@ def _tail(line: OperationLine, context: RenderContext, brief: bool = False) -> S
         return (*_outcome(line, context), ("  ", "text"))
     if one.waits_for or state_phrase(one, context.now).startswith("at "):
         return (*state_spans(one, context), (" " + counts, "text"))
-    if canary_words(line) and not (brief and not one.in_canary):
+    if canary_words(line) and not (left_out and not one.in_canary):
         spans.append((f"{canary_words(line)}  ", "warn" if one.in_canary else "good"))
     if one.in_canary and one.state == "running":
         return tuple(spans)
     if line.waits or one.state == "preparing":
         # It does not move: the numbers alone are enough.
         return (*spans, *state_spans(one, context), (" " + counts, "text"))
-    if brief:
+    if left_out == BRIEF:
         return (*spans, (f"{line.percent}%", "accent"), (counts, "text"), *speed(line))
     eta: Spans = (("  ETA ", "muted"), *left(line)) if left(line) else ()
     return (*spans, *bar(line.percent, BAR, context.glyphs), (counts, "text"), *speed(line), *eta, ("  ", "text"))
