@@ -109,14 +109,21 @@ def labelled(facts: Iterable[tuple[str, str, str]], width: int) -> list[Line]:
             row, taken = [], 0
         head = (f"{label:<{LABEL}}", "muted")
         if cells > number and width - LABEL < width_of(((text, tone),)) <= width - 2 and " " not in text:
-            # What is one word, such as an id, is rather whole below its label than broken.
-            lines += [(head,), fit(((text, tone),), width, right=True)]
+            # What is one word, such as an id, is rather whole nearer to its label, or below it, than broken.
+            lines += _whole(label, (text, tone), width)
         elif cells > number:
             lines += [(head if at == 0 else (" " * LABEL, "text"), (part, tone)) for at, part in _parts(text, width)]
         else:
             row += fit((head, (text, tone)), cells * (cell + 2)) if taken + cells < number else (head, (text, tone))
             taken += cells
     return [*lines, tuple(row)] if row else lines
+
+
+def _whole(label: str, value: Span, width: int) -> list[Line]:
+    beside = len(label) + 1 + width_of((value,)) <= width
+    room = width - len(label) if beside else width
+    line = fit((value,), room, right=True)
+    return [((label, "muted"), *line)] if beside else [((label, "muted"),), line]
 
 
 def _parts(text: str, width: int) -> Iterable[tuple[int, str]]:

@@ -138,7 +138,8 @@ def _section(section: Section, width: int, glyphs: Glyphs, everything: bool) -> 
         lines += _frame(frame, width, glyphs)
     hidden = len(section.frames) - len(own)
     if hidden:
-        lines.append(((f"{glyphs.fold} {plural(hidden, 'frame')} of libraries folded, t shows them", "faint"),))
+        folded = f"{plural(hidden, 'library frame')} folded, t shows {'it' if hidden == 1 else 'them'}"
+        lines.append(((f"{glyphs.fold} {folded}", "faint"),))
     return lines
 
 

@@ -281,7 +281,7 @@ async def test_letters_in_the_filter_are_no_keys(sit: Sit, jobs: JobQueue, burie
 async def test_frames_of_libraries_are_shown_and_folded(sit: Sit, buried: Buried) -> None:
     async with sit(WIDE) as seat:
         await seat.ready()
-        await seat.until("1 frame of libraries folded")
+        await seat.until("1 library frame folded")
         await seat.press("t")
         await seat.until("smtplib.py:398", but="folded")
         await seat.press("t")
