@@ -229,7 +229,8 @@ class RedisDispatcher:
         """Drop candidates that are no longer ready."""
         keys = [self._keys.of(queue, self._ready)]
         async with within(self._timeout, self._circuit):
-            await self._scripts.run_many([Call("forget", keys, list(chunk)) for chunk in _chunks(ids)])
+            for some in _chunks([Call("forget", keys, list(chunk)) for chunk in _chunks(ids)]):
+                await self._scripts.run_many(list(some))
 
     async def missing(self, heads: Sequence[Ready]) -> list[Ready]:
         """Return those of the store's first ready jobs that the ready sets do not hold."""
