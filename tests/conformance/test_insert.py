@@ -1,5 +1,7 @@
 """Insert: write the jobs, all or none, as queued or scheduled, creating their queues; answer in the same order."""
 
+from typing import Any
+
 import pytest
 
 from queue_core.errors import QueueCoreError
@@ -57,6 +59,17 @@ async def test_a_time_in_the_past_makes_it_ready(world: World) -> None:
     (inserted,) = await world.store.insert([new_job(run_at=await world.now() - 3600)])
     assert inserted.rank is not None
     assert await world.claim_ids() == [inserted.id]
+
+
+@pytest.mark.parametrize("others", [[], [{}], [{"priority": 9}], [{"unique_key": "k"}]])
+async def test_a_time_in_the_past_is_that_of_its_arrival(world: World, others: list[dict[str, Any]]) -> None:
+    """Alone and in lists of jobs like it, of others, and of some with keys: it has not waited since."""
+    at = await world.now() - 3600
+    jobs = [new_job(run_at=at), *[new_job(run_at=at, **given) for given in others]]
+    await world.store.insert(jobs)
+    for job in jobs:
+        found = await world.job(job.id)
+        assert found.run_at == found.created_at
 
 
 async def test_run_at_takes_the_place_of_the_delay(world: World) -> None:

@@ -1,5 +1,6 @@
 """Health and statistics, each as one record."""
 
+import asyncio
 import socket
 
 import pytest
@@ -9,6 +10,7 @@ from queue_core.model.retry import Retry
 from queue_core.model.settings import PostgresSettings, RedisSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
+from tests.conformance.making import worker_beat
 from tests.conformance.working import until, until_status, working
 
 
@@ -61,6 +63,20 @@ async def test_health(jobs: JobQueue) -> None:
     assert (found.mode, found.degraded_since, found.reason) == (jobs.settings.mode, None, "")
     claimed = await jobs.store.claim(ClaimRequest("default", "w", ("wait",), 1, 60.0))
     assert len(claimed) == (await jobs.health()).running
+
+
+async def test_what_lost_workers_have_given_up_does_not_run(jobs: JobQueue) -> None:
+    for worker, stuck, interval in (("lives", 2, 20.0), ("lost", 5, 0.001)):
+        heart = jobs.store.open_heartbeat()
+        await asyncio.to_thread(heart.renew, worker_beat(worker=worker, stuck=stuck, interval=interval))
+        await asyncio.to_thread(heart.close)
+
+    async def seen() -> bool:
+        """A heartbeat is late after three intervals."""
+        return (await jobs.health()).workers == 1
+
+    await until(seen)
+    assert (await jobs.health()).stuck == 2
 
 
 @pytest.fixture

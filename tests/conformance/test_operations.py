@@ -359,6 +359,9 @@ async def test_they_are_found_newest_first(world: World) -> None:
     assert [one.number for one in await world.operations.list_operations(1, signature="0123456789ab")] == numbers[1:2]
     assert [one.number for one in await world.operations.list_operations(10, signature="aaaaaaaaaaaa")] == numbers[1:2]
     assert await world.operations.list_operations(10, signature="bbbbbbbbbbbb") == []
+    assert await world.operations.move(first.number, "cancelled")
+    left = await world.operations.list_operations(10, unfinished=True, signature="0123456789ab")
+    assert [one.number for one in left] == [second.number]
     assert await world.operations.list_operations(0) == []
 
 

@@ -146,7 +146,13 @@ async def test_who_waits_for_its_ordering_key_moves_alone(world: World) -> None:
     first, second = await world.insert(ordering_key="k"), await world.insert(ordering_key="k")
     done = await move(world, second)
     assert [(one.id, one.queue) for one in done.changed.ready] == [(second, OTHER)]
-    assert await world.claim_ids() == [first]
+    (claim,) = await world.claim()
+    assert claim.id == first
+    third = await world.insert(ordering_key="k")
+    # Nothing waits there any more but the third.
+    settled = await world.settle(claim, "completed")
+    assert [(one.id, one.queue) for one in settled.unblocked] == [(third, QUEUE)]
+    assert await world.claim_ids() == [third]
 
 
 async def test_moved_jobs_wait_for_the_key_there(world: World) -> None:
@@ -206,6 +212,20 @@ async def test_a_move_may_pass_a_limit_and_counts(opener: Opener) -> None:
     await world.insert_many(3)
     with pytest.raises(QueueFull):
         await world.insert()
+    await world.close()
+
+
+async def test_a_move_counts_in_its_band(opener: Opener) -> None:
+    from queue_core.errors import QueueFull
+
+    world = await opener({OTHER: QueueRules(limit=5, band_limits={"high": 3})})
+    await world.insert(queue=OTHER, priority=10)
+    await move(world, *await world.insert_many(2, priority=10))
+    with pytest.raises(QueueFull):
+        await world.insert(queue=OTHER, priority=10)
+    await world.insert_many(2, queue=OTHER)
+    with pytest.raises(QueueFull):
+        await world.insert(queue=OTHER)
     await world.close()
 
 

@@ -3,6 +3,8 @@
 import pytest
 
 from queue_core.model.filters import Filter
+from queue_core.model.job import JobResult
+from queue_core.model.states import Status
 from tests.conformance.making import LEASE, UNKNOWN, failure, new_job, outcome
 from tests.conformance.test_insert import HOSTILE
 from tests.conformance.world import World
@@ -16,6 +18,11 @@ STATUS = {
     "released": "queued",
     "cancelled": "cancelled",
 }
+
+
+async def test_a_job_that_runs_has_no_result_yet(world: World) -> None:
+    claim = await world.running()
+    assert await world.store.results([claim.id]) == [JobResult(claim.id, Status.RUNNING, None, None)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -78,6 +85,24 @@ async def test_bury_keeps_everything(world: World) -> None:
     assert (job.failure_kind, job.signature, job.traceback) == ("timeout", "00ff00ff00ff", why.traceback)
     assert job.error == "TooSlow: second line"
     assert job.completed_at == job.updated_at
+
+
+@pytest.mark.parametrize(("kind", "counted"), [("error", (0, 0)), ("poison", (1, 0)), ("lost", (0, 1))])
+async def test_burying_counts_deaths_and_losses(world: World, kind: str, counted: tuple[int, int]) -> None:
+    claim = await world.ended("dead", {"failure": failure(kind=kind)})
+    job = await world.job(claim.id)
+    assert (job.crashes, job.losses) == counted
+
+
+async def test_attempts_are_numbered_on_behind_deaths_and_losses(world: World) -> None:
+    """An operator's retry keeps the deaths that were seen, and counts losses and retries from 0 again."""
+    claim = await world.ended("dead", {"failure": failure(kind="poison")})
+    await world.change("retry", [claim.id])
+    await world.settle(await world.claim_job(claim.id), "released", failure=failure(kind="lost"))
+    for kind in ("retrying", "dead"):
+        await world.settle(await world.claim_job(claim.id), kind, delay=0.0)
+        await world.store.promote(10)
+    assert [one.number for one in await world.inspector.attempts(claim.id)] == [1, 2, 3, 4]
 
 
 async def test_release_uses_up_no_attempt(world: World) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from queue_core.model.job import Inserted
 from queue_core.model.operation import ChangeOptions
-from tests.conformance.making import QUEUE, new_job
+from tests.conformance.making import LEASE, QUEUE, new_job
 from tests.conformance.world import FINISHED, UNFINISHED, World
 
 KEY = "task:a.png"
@@ -39,6 +39,25 @@ async def test_it_is_free_once_the_job_has_finished(world: World, state: str) ->
     assert second.created
     assert second.id != first
     assert (await put(world)).id == second.id
+
+
+@pytest.mark.parametrize("way", ["completed", "cancelled", "dead", "as it waited", "as it failed", "with its worker"])
+async def test_the_key_of_a_job_that_has_ended_is_known(world: World, way: str) -> None:
+    if way == "as it waited":
+        job_id = (await put(world)).id
+        await world.change("cancel", [job_id])
+    elif way in {"as it failed", "with its worker"}:
+        claim = await world.running(unique_key=KEY)
+        job_id = claim.id
+        await world.change("cancel", [job_id])
+        if way == "as it failed":
+            assert (await world.settle(claim, "retrying")).cancelled
+        else:
+            await world.advance(LEASE + 1)
+            assert [one.cancelled for one in await world.store.reclaim(10, 3)] == [True]
+    else:
+        job_id = (await world.ended(way, unique_key=KEY)).id
+    assert (await world.job(job_id)).unique_key == KEY
 
 
 async def test_a_cancelled_waiting_job_lets_go(world: World) -> None:

@@ -169,6 +169,37 @@ async def test_what_is_too_much_or_too_old_is_forgotten(
     assert primaries.has == longer[-5:]
 
 
+async def test_payloads_that_are_too_much_are_forgotten(
+    jobs: RecentJobs, primaries: Primaries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recent, "CHARACTERS", 100)
+    first, second, third = [new_job(payload="x" * length) for length in (30, 30, 50)]
+    for job in (first, second, third):
+        jobs.add([job], [answer(job)], await jobs.ready())
+    primaries.replace()
+    await jobs.ready()
+    assert primaries.has == [second, third]
+
+
+async def test_what_a_successor_has_to_be_asked_for_does_not_grow_old(
+    jobs: RecentJobs, primaries: Primaries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = await write(jobs, primaries)
+    era, on_its_way = await jobs.ready(), [new_job()]
+    primaries.replace()
+    monkeypatch.setattr(jobs, "_seconds", -recent.SECONDS)
+    jobs.add(on_its_way, [answer(job) for job in on_its_way], era)
+    await jobs.ready()
+    assert primaries.has == [*written, *on_its_way]
+
+
+async def test_what_is_lacking_is_there_again_before_the_end(jobs: RecentJobs, primaries: Primaries) -> None:
+    written = await write(jobs, primaries, 2)
+    primaries.replace()
+    await jobs.close()
+    assert primaries.has == written
+
+
 async def test_what_was_old_at_a_check_is_forgotten(
     jobs: RecentJobs, primaries: Primaries, monkeypatch: pytest.MonkeyPatch
 ) -> None:

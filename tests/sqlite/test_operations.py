@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from queue_core.errors import OperationNotFound
+from queue_core.model.job import LogLine
 from queue_core.model.operation import ABANDONED, Author, Changed, ChangeOptions, Operation, OperationRequest, Rollout
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import RetentionSettings
@@ -20,6 +21,7 @@ from tests.conformance.making import LEASE, QUEUE, UNKNOWN, new_job, outcome
 from tests.sqlite.conftest import NewFile
 from tests.sqlite.crashing import REQUEST
 
+DAY = 86400.0
 OTHER = "other"
 THERE = ChangeOptions(queue=OTHER)
 
@@ -200,3 +202,29 @@ async def test_numbers_that_no_operation_has(operations: SqliteOperations, numbe
     found = await operations.list_operations(2**70, before=number)
     assert [one.number for one in found] == ([kept.number] if number > 0 else [])
     assert await operations.list_members(kept.number, max(number, 0), 2**70) == []
+
+
+async def test_jobs_that_are_removed_leave_nothing(
+    file: SqliteFile, operations: SqliteOperations, clock: FakeClock
+) -> None:
+    """Whether their retention is over or an operator purges them."""
+    store = SqliteStore(file, RetentionSettings(dead=DAY))
+    purged = await ended(store, "dead", unique_key="purged")
+    for kind in ("completed", "cancelled", "dead"):
+        job_id = await insert(store, unique_key=kind)
+        for end in ("retrying", kind):
+            (claim,) = await store.claim(REQUEST._replace(ids=[job_id]))
+            await store.log([LogLine(claim.id, claim.token, QUEUE, 1, "hello")])
+            await store.settle([outcome(claim, end)])
+            clock.advance(LEASE + 1)
+            await store.promote(10)
+    tables = ("jobs", "payloads", "job_attempts", "attempt_outcomes", "job_logs", "unique_keys")
+    counted = ", ".join(f"(select count(*) from {table})" for table in tables)
+    ((*before,),) = await rows(file, f"select {counted}")
+    assert 0 not in before
+    for verb in ("delete", "purge"):
+        assert (await operations.change(verb, [purged])).ids == (purged,)
+    assert await rows(file, "select key from unique_keys where key = 'purged'") == []
+    clock.advance(40 * DAY)
+    await store.upkeep()
+    assert await rows(file, f"select {counted}") == [(0,) * len(tables)]

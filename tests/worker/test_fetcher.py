@@ -15,6 +15,7 @@ from queue_core.model.job import Claim
 from queue_core.model.rules import AHEAD_SECONDS
 from queue_core.model.states import Status
 from queue_core.ports.delivery import Nomination
+from queue_core.ports.store import ClaimRequest
 from queue_core.worker import leader
 from queue_core.worker.runner import Runner
 from tests.conformance.working import until, working
@@ -79,6 +80,15 @@ async def test_candidates_in_hand_are_tried_again_when_the_store_is_back(
     async def work() -> str:
         return "done"
 
+    numbers: set[int] = set()
+    claim = store.claim
+
+    async def noting(request: ClaimRequest) -> list[Claim]:
+        if request.ids is not None:
+            numbers.add(request.number)
+        return await claim(request)  # type: ignore[no-any-return]
+
+    store.claim = noting  # type: ignore[attr-defined]
     async with working(jobs):
         assert await eventually(lambda: nominating.takes > 0)
         store.before["claim"] = asyncio.Event()
@@ -90,6 +100,7 @@ async def test_candidates_in_hand_are_tried_again_when_the_store_is_back(
         tries = store.calls["claim"]
         assert await eventually(lambda: store.calls["claim"] >= tries + 2)
         assert nominating.takes <= taken + 1, "it does not drain the ready set while it cannot claim"
+        assert len(numbers) == 1, "it is one claim, whose answer may have got lost"
         store.away = False
         for handle in handles:
             assert await handle.result(PATIENCE) == "done"

@@ -12,6 +12,8 @@ from queue_core.delivery.audit import DeliveryAudit
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Ready
 from queue_core.ports.store import ClaimRequest
+from queue_core.worker import leader
+from queue_core.worker.worker import Worker
 from tests.conformance.working import PATIENCE, until, working
 from tests.worker.breaking import BreakingStore
 
@@ -83,6 +85,26 @@ async def test_what_the_end_of_a_lost_attempt_lets_through_is_offered(
         await second.result(PATIENCE)
     assert str(await first.status()) == "cancelled"
     assert offered == [second.id]
+
+
+async def test_all_that_is_lost_or_due_is_taken_in_one_round(
+    jobs: JobQueue, store: BreakingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are of them: the next round is half a second away."""
+    monkeypatch.setattr(leader, "RECLAIM_LIMIT", 2)
+    monkeypatch.setattr(leader, "PROMOTE_LIMIT", 2)
+    lost = await jobs.enqueue_many("task", [{}] * 5)
+    await jobs.store.claim(ClaimRequest("default", "gone", None, 5, 60.0))
+    for row in store._store.state.running.values():
+        row.lease.expires_at = 0.0
+    due = await jobs.enqueue_many("task", [{}] * 5, delay=60)
+    state = store._store.state
+    state.due = [(0.0, *rest) for _, *rest in state.due]
+    for handle in due:
+        state.jobs[handle.id].run_at = 0.0
+    sweeper = Worker(jobs)._sweeper
+    assert (await sweeper.reclaim(), await sweeper.promote()) == (5, 5)
+    assert {str(await handle.status()) for handle in (*lost, *due)} == {"queued"}
 
 
 async def test_what_has_become_due_is_offered_at_once(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:

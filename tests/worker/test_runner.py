@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from typing import Any
 
@@ -141,6 +142,7 @@ async def test_what_waited_too_long_for_the_token_that_it_took_is_given_back(job
         worker._runner.accept(claims, now - 1, 0, start_by=now - 0.5)
         await until_status(jobs, handle.id, "queued")
         assert (runs, worker._held) == (0, {})
+        assert worker._runner.left == sys.maxsize, "it does not count among those that this worker has run"
         worker._fetcher.resume()
         await until_status(jobs, handle.id, "completed")
     assert runs == 1
