@@ -34,6 +34,14 @@ async def test_all_begin_unless_it_is_said(world: World) -> None:
     assert [job.losses for job in await world.store.reclaim(10)] == [1, 1]
 
 
+async def test_of_jobs_that_are_named_only_the_first_begin(world: World) -> None:
+    ids = await world.insert_many(3)
+    await world.claim(ids=ids, start_count=1)
+    await world.advance(LEASE + 1)
+    lost = {job.id: (job.losses, job.started) for job in await world.store.reclaim(10)}
+    assert lost == {ids[0]: (1, True), ids[1]: (0, False), ids[2]: (0, False)}
+
+
 async def test_that_it_had_not_begun_is_not_held_in_favour_of_the_next_attempt(world: World) -> None:
     job_id = await world.insert()
     await world.claim_job(job_id, start_count=0)
@@ -83,6 +91,8 @@ async def test_one_that_somebody_cancelled_meanwhile_is_cancelled(world: World) 
     lost = {job.id: job for job in await world.store.reclaim(10)}
     assert (lost[second].cancelled, lost[second].rank, lost[second].losses) == (True, None, 0)
     assert (await world.job(second)).status == "cancelled"
+    outcomes = {tally.outcome: tally.count for tally in await world.inspector.tallies()}
+    assert outcomes == {"enqueued": 2, "crashed": 1, "cancelled": 1}
 
 
 async def test_the_overview_tells_who_has_begun(world: World) -> None:

@@ -48,9 +48,10 @@ async def test_a_delay_makes_it_scheduled(world: World) -> None:
     assert job.run_at.timestamp() == pytest.approx(inserted.due, abs=0.001)
 
 
-async def test_a_time_to_come_makes_it_scheduled(world: World) -> None:
+@pytest.mark.parametrize("given", [{}, {"unique_key": "k"}, {"ordering_key": "k"}])
+async def test_a_time_to_come_makes_it_scheduled(world: World, given: dict[str, Any]) -> None:
     run_at = await world.now() + 3600
-    (inserted,) = await world.store.insert([new_job(run_at=run_at)])
+    (inserted,) = await world.store.insert([new_job(run_at=run_at, **given)])
     assert inserted.rank is None
     assert inserted.due == pytest.approx(run_at, abs=0.001)
 

@@ -183,6 +183,18 @@ async def test_a_list_is_counted_by_band(ruled: Ruled) -> None:
     await world.store.insert([new_job(priority=10), new_job(priority=0)])
 
 
+async def test_what_others_have_added_counts_a_minute_later(ruled: Ruled) -> None:
+    """Programs that do not know of the limit: what was free for those that do was counted before."""
+    world, other = await ruled(limit=3), await ruled(queue="other")
+    if world.store.name == "memory":
+        pytest.skip("no other program has it")
+    await world.insert()
+    await other.insert_many(2)
+    await world.advance(61)
+    with pytest.raises(QueueFull):
+        await world.insert()
+
+
 async def test_that_of_the_whole_queue_is_named_where_a_band_is_full_too(ruled: Ruled) -> None:
     world = await ruled(limit=1, band_limits={"high": 1})
     await world.insert(priority=10)

@@ -229,6 +229,22 @@ async def test_a_move_counts_in_its_band(opener: Opener) -> None:
     await world.close()
 
 
+async def test_a_retry_counts_in_its_band(opener: Opener) -> None:
+    from queue_core.errors import QueueFull
+
+    world = await opener({QUEUE: QueueRules(limit=5, band_limits={"high": 3})})
+    dead = [(await world.ended("dead", priority=10)).id for _ in range(2)]
+    await world.advance(61)  # what is free is counted again
+    await world.insert(priority=10)
+    assert len((await step(world, "retry", dead)).changed.ids) == 2
+    with pytest.raises(QueueFull):
+        await world.insert(priority=10)
+    await world.insert_many(2)
+    with pytest.raises(QueueFull):
+        await world.insert()
+    await world.close()
+
+
 async def test_an_aging_queue_ranks_what_comes(opener: Opener) -> None:
     world = await opener({OTHER: QueueRules(aging=60.0)})
     waits = await world.insert(queue=OTHER)

@@ -72,6 +72,14 @@ async def test_it_begins_at_a_time(world: World) -> None:
     assert (await world.operations.step(operation.number, 10)).operation.state == "done"
 
 
+async def test_the_members_behind_its_steps_are_pending(world: World) -> None:
+    ids = await dead(world, 4)
+    number = (await started(world, ids)).number
+    assert await world.operations.pending(number, 3) == ids[:3]
+    await world.operations.step(number, 2)
+    assert await world.operations.pending(number, 3) == ids[2:]
+
+
 async def test_outcomes_know_who_has_failed_since(world: World) -> None:
     ids = await dead(world, 5)
     number = (await started(world, ids)).number
@@ -94,6 +102,7 @@ async def test_outcomes_are_noted_until_they_are_final(world: World) -> None:
     operations = world.operations
     number = (await started(world, await dead(world, 2))).number
     await started(world, await dead(world, 1), "delete")
+    await operations.create(asked("retry"))  # which is being prepared
     assert [(one.number, one.outcomes) for one in await operations.list_uncounted(10)] == [(number, None)]
     some, all_ = Outcomes(2, 1, 0, 1), Outcomes(2, 2, 0, 0)
     await operations.note_outcomes(number, some, False)
@@ -103,7 +112,7 @@ async def test_outcomes_are_noted_until_they_are_final(world: World) -> None:
     assert await operations.list_uncounted(10) == []
     await operations.note_outcomes(number, some, False)
     await operations.note_outcomes(4711, some, False)
-    assert (await operations.list_operations(10))[-1].outcomes == all_
+    assert (await operations.get(number)).outcomes == all_
 
 
 async def test_outcomes_are_counted_until_the_last_job_has_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,11 +40,10 @@ async def test_one_at_a_time_in_order(world: World) -> None:
 
 
 async def test_priority_does_not_change_the_order(world: World) -> None:
-    first, second = await world.insert(ordering_key=KEY, priority=0), await world.insert(ordering_key=KEY, priority=20)
-    claim = await only(world)
-    assert claim.id == first
-    await world.settle(claim, "completed")
-    assert (await only(world)).id == second
+    for job_id in [await world.insert(ordering_key=KEY, priority=priority) for priority in (0, 5, 20, 127)]:
+        claim = await only(world)
+        assert claim.id == job_id
+        await world.settle(claim, "completed")
 
 
 async def test_keys_do_not_wait_for_each_other_nor_do_jobs_without(world: World) -> None:

@@ -38,6 +38,19 @@ async def test_not_before(world: World, state: str) -> None:
     assert await world.status(job_id) == state
 
 
+async def test_a_result_is_over_before_its_job(world: World) -> None:
+    """Of jobs that have completed: the others have none."""
+    completed = await world.ended("completed", {"result": "1"})
+    others = [await world.job_in(state) for state in ("cancelled", "dead", "queued")]
+    ids = [completed.id, *others]
+    before = {one.id: one for one in await world.store.results(ids)}
+    assert (before[completed.id].result, before[completed.id].expired) == ("1", False)
+    await world.advance(DAY + 60)
+    after = {one.id: one for one in await world.store.results(ids)}
+    assert after[completed.id] == before[completed.id]._replace(result=None, expired=True)
+    assert [after[one] for one in others] == [before[one] for one in others]
+
+
 async def test_the_trash_is_emptied(world: World) -> None:
     claim = await world.trashed()
     await world.advance(30 * DAY + 3600)

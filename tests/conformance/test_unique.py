@@ -99,6 +99,19 @@ async def test_after_the_time_it_is_held_as_the_next_job_wants_it(world: World) 
     assert (await put(world)).id == second.id
 
 
+async def test_who_takes_it_after_the_time_holds_it_for_its_own(world: World) -> None:
+    """Whatever becomes of that job, and no longer; also where upkeep has not yet forgotten the time before."""
+    await put(world, unique_seconds=600.0)
+    await world.advance(700)
+    second = await put(world, unique_seconds=300.0)
+    assert second.created
+    await world.settle(await world.claim_job(second.id), "completed")
+    await world.advance(200)
+    assert (await put(world)).id == second.id
+    await world.advance(200)
+    assert (await put(world)).created
+
+
 async def test_for_a_time_it_outlasts_upkeep_and_purge(world: World) -> None:
     first = (await world.trashed(unique_key=KEY, unique_seconds=600.0)).id
     await world.change("purge", [first])

@@ -49,6 +49,7 @@ def test_a_rate_is_what_was_seen_lately() -> None:
 def test_what_is_left_follows_from_it() -> None:
     line = watched((0, 0), (2, 400))
     assert (line.percent, line.seconds_left) == (40, pytest.approx(3))
+    assert (watched((0, 0), total=0).percent, watched((0, 0), total=0, state="done").percent) == (0, 100)
     assert watched((0, 400), (2, 400)).seconds_left is None, "nothing moves"
     assert watched((0, 0), (2, 10), barrier=10, rollout=Rollout(10)).seconds_left is None, "the canary is waited for"
     assert watched((0, 0), (2, 10), state="paused").rate is None

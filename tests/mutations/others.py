@@ -116,6 +116,71 @@ SQLITE = (
         "list_filters",
         ('{"died =": "trashed died ="} if where.trash else {}', "{}"),
     ),
+    conformance(
+        "sqlite",
+        "what-had-not-begun-is-cancelled-uncounted",
+        "settle.py",
+        "begin",
+        (
+            '            self._tally_writer.note(job.queue_id, job.type, "cancelled")\n'
+            "            unblocked = self._release_key(job)\n"
+            '            self._transaction.run("settle/cancel", (now, None, *failure_columns(None)',
+            "            unblocked = self._release_key(job)\n"
+            '            self._transaction.run("settle/cancel", (now, None, *failure_columns(None)',
+        ),
+    ),
+    conformance(
+        "sqlite",
+        "keys-admit-by-priority",
+        "sql/ordering.sql",
+        "ordering",
+        (" ORDER BY seq\n", " ORDER BY priority DESC, seq\n"),
+        block="next_jobs",
+    ),
+    conformance(
+        "sqlite",
+        "results-are-kept-as-long-as-their-jobs",
+        "sql/settle.sql",
+        "retention",
+        ("CASE WHEN j.finished_at > :since THEN j.result END", "j.result"),
+        block="worker_results",
+    ),
+    conformance(
+        "sqlite",
+        "operations-of-a-signature-never-end",
+        "sql/operations.sql",
+        "operations",
+        (" AND (o.finished_at IS NULL OR NOT :unfinished)", " AND :unfinished IN (0, 1)"),
+        block="by_signature",
+    ),
+    conformance(
+        "sqlite",
+        "members-of-the-last-step-are-pending",
+        "sql/operations.sql",
+        "operations_ramp",
+        ("position > (SELECT done", "position >= (SELECT done"),
+        block="pending",
+    ),
+    conformance(
+        "sqlite",
+        "losses-of-what-is-released-do-not-count",
+        "settle.py",
+        "settle",
+        ("job.rank, job.number, _lost(failure),", "job.rank, job.number, 0,"),
+    ),
+    Mutant(
+        "sqlite-removed-jobs-leave-their-unique-keys",
+        f"{STORES}/sqlite/upkeep.py",
+        (
+            (
+                "    forget(transaction, [(queue_id, unique_key, number) "
+                "for number, queue_id, _, _, _, _, unique_key in rows])\n",
+                "",
+            ),
+        ),
+        ("sqlite/test_operations.py",),
+        keyword="leave_nothing",
+    ),
 )
 MEMORY = (
     conformance(
@@ -138,5 +203,12 @@ MEMORY = (
         "upkeep.py",
         "retention",
         ("return now - row.finished_at > _or_never(keep)", "return True"),
+    ),
+    conformance(
+        "memory",
+        "losses-of-what-is-buried-do-not-count",
+        "settle.py",
+        "settle",
+        ('        row.losses += failure.kind == "lost"\n        state.tallies.death', "        state.tallies.death"),
     ),
 )

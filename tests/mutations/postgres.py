@@ -371,4 +371,93 @@ POSTGRES = (
         "signature_states",
         ("greatest(d.last_started, excluded.last_started)", "excluded.last_started"),
     ),
+    pg(
+        "what-was-due-before-it-came-has-waited-since",
+        "insert",
+        "job",
+        "insert",
+        (
+            "greatest(now(), coalesce(to_timestamp(%(run_at)s::float8),",
+            "greatest('-infinity', coalesce(to_timestamp(%(run_at)s::float8),",
+        ),
+    ),
+    pg(
+        "times-of-jobs-with-keys",
+        "insert",
+        "with_rules",
+        "insert",
+        (
+            "coalesce(to_timestamp(i.run_at), now() + make_interval(secs => i.delay))",
+            "now() + make_interval(secs => i.delay)",
+        ),
+    ),
+    pg(
+        "losses-of-what-is-buried-do-not-count", "settle", "bury", "settle", ("losses + (kind = 'lost')::int", "losses")
+    ),
+    pg(
+        "retries-forget-deaths",
+        "change",
+        "retry",
+        "settle",
+        ("0, crashes, max_retries, new_token", "0, 0, max_retries, new_token"),
+    ),
+    pg(
+        "numbers-of-attempts-without-deaths",
+        "settle",
+        "requeue",
+        "settle",
+        ("SELECT id, token, retry_count + crashes + losses, kind", "SELECT id, token, retry_count + losses, kind"),
+    ),
+    pg(
+        "moved-jobs-take-no-room-of-their-band",
+        "change",
+        "move",
+        "operations_moving",
+        ("(VALUES (''), ({schema}.priority_band(r.priority)))", "(VALUES (''), (''))"),
+    ),
+    pg(
+        "retried-jobs-take-no-room-of-their-band",
+        "change",
+        "retry",
+        "operations_moving",
+        ("(VALUES (''), ({schema}.priority_band(r.priority)))", "(VALUES (''), (''))"),
+    ),
+    pg(
+        "counts-never-grow-old",
+        "capacity",
+        "spend",
+        "limits",
+        (" AND r.counted_at > now() - interval '1 minute'", ""),
+    ),
+    pg(
+        "times-of-later-holders-of-unique-keys",
+        "ordering",
+        "unique_take",
+        "unique",
+        ("CASE WHEN f.seconds IS NULL THEN 'infinity' ELSE now() + make_interval(secs => f.seconds) END", "'infinity'"),
+    ),
+    pg(
+        "the-first-that-is-named-has-not-begun",
+        "claim",
+        "by_ids",
+        "begin",
+        ("position <= %(starting)s", "position < %(starting)s"),
+    ),
+    pg(
+        "what-was-cancelled-had-a-result",
+        "insert",
+        "worker_results",
+        "retention",
+        ("h.status = 'completed' AND h.finished_at <= now()", "h.finished_at <= now()"),
+    ),
+    pg(
+        "what-is-cancelled-at-its-end-forgets-its-unique-key",
+        "settle",
+        "cancel_instead",
+        "unique",
+        (
+            "ordering_key, unique_key, unique_seconds, release\n      FROM removed\n), attempts",
+            "ordering_key, NULL, unique_seconds, release\n      FROM removed\n), attempts",
+        ),
+    ),
 )
