@@ -116,8 +116,9 @@ async def test_a_note_about_jobs_cannot_be_begun(broken: Break) -> None:
         assert [one.state for one in await jobs.operations.list_operations()] == ["failed"]
 
 
+@pytest.mark.parametrize("error", [ValueError("no such thing"), REFUSED])
 async def test_a_member_that_makes_its_step_fail_is_the_only_one_that_counts_as_errored(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """The others of that step are changed one by one, before it and behind it."""
     step, bad = MemoryOperations.step, ""
@@ -126,7 +127,7 @@ async def test_a_member_that_makes_its_step_fail_is_the_only_one_that_counts_as_
     async def failing(store: MemoryOperations, number: int, most: int) -> StepResult:
         tries.append(most)
         if bad in (await store.pending(number, most)):
-            raise ValueError("no such thing")
+            raise error
         return await step(store, number, most)
 
     monkeypatch.setattr(MemoryOperations, "step", failing)
@@ -136,7 +137,7 @@ async def test_a_member_that_makes_its_step_fail_is_the_only_one_that_counts_as_
         submitted = await jobs.operations.submit(ASKED, ids)
         operation = await jobs.operations.run(submitted.number)
         assert (operation.state, operation.processed, operation.errored) == ("done", 4, 1)
-        assert operation.note == "ValueError: no such thing"
+        assert operation.note == f"{type(error).__name__}: {error}"
         assert await jobs.operations.changed_ids(operation.number) == [one for one in ids if one != bad]
     assert tries[1:4] == [1, 1, 1]
 

@@ -65,6 +65,16 @@ async def test_retry_by_an_operator(world: World, look: Look) -> None:
     assert changes(before, await look()) == {}
 
 
+async def test_a_retry_leaves_nothing_of_a_death(world: World, look: Look) -> None:
+    await inserted(world)
+    fresh = await look()
+    await world.settle(await world.claim_job("a"), "dead")
+    await world.change("retry", ["a"])
+    after = await look()
+    assert {"dlq", "errors", "trash"} & after.keys() == set()
+    assert after["unfinished"].keys() == fresh["unfinished"].keys()
+
+
 async def test_cancel_a_waiting_job(world: World, look: Look) -> None:
     await inserted(world)
     before = await look()
