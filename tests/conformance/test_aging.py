@@ -36,6 +36,14 @@ async def test_the_longest_wait_under_a_stream_of_urgent_jobs(ruled: Ruled) -> N
     assert waited <= 2 * (20 * STEP + STEP) + STEP
 
 
+async def test_a_time_in_the_past_is_no_wait(ruled: Ruled) -> None:
+    """What is due before it comes has waited for nothing yet."""
+    world = await ruled(aging=STEP)
+    low = await world.insert(priority=0, run_at=await world.now() - 3600)
+    high = await world.insert(priority=1)
+    assert await world.claim_ids() == [high, low]
+
+
 async def test_strict_without_it(ruled: Ruled) -> None:
     world = await ruled()
     low = await world.insert(priority=0)

@@ -38,6 +38,11 @@ async def test_no_job_is_claimed_twice(worlds: list[World]) -> None:
     assert len({claim.token for claim in found}) == 600
 
 
+async def test_nor_when_it_is_named_twice(worlds: list[World]) -> None:
+    job_id = await worlds[0].insert()
+    assert await worlds[0].claim_ids(ids=[job_id, job_id]) == [job_id]
+
+
 async def test_nor_when_all_are_handed_the_same_candidates(worlds: list[World]) -> None:
     ids = await worlds[0].insert_many(200)
     found = await asyncio.gather(*(world.claim(200, ids=ids, worker=f"w{n}") for n, world in enumerate(worlds * 3)))

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from queue_core.errors import QueueFull
 from tests.conformance.conftest import Ruled
 from tests.conformance.making import LEASE, outcome
 from tests.conformance.world import World
@@ -35,6 +36,20 @@ async def test_a_lost_worker_makes_room(ruled: Ruled) -> None:
     await world.claim()
     await world.advance(LEASE + 5)
     await world.store.reclaim(10)
+    assert len(await world.claim()) == 1
+
+
+async def test_what_ran_and_waited_before_there_were_rules_counts(ruled: Ruled) -> None:
+    plain = await ruled(queue="other")
+    if plain.store.name == "memory":
+        pytest.skip("no other program has it")
+    for _ in range(2):
+        await plain.running()
+    await plain.insert(priority=10)
+    world = await ruled(concurrency=3, band_limits={"high": 1})
+    with pytest.raises(QueueFull):
+        await world.insert(priority=10)
+    await world.insert_many(3)
     assert len(await world.claim()) == 1
 
 

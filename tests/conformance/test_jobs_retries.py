@@ -8,7 +8,7 @@ import pytest
 
 from queue_core.client.context import JobContext
 from queue_core.errors import JobFailed
-from queue_core.model.retry import Retry
+from queue_core.model.retry import Retry, RetryLater
 from queue_core.queue import JobQueue
 from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE, until_status, working
@@ -22,6 +22,23 @@ class BadFile(Exception):
 
 class WorseFile(BadFile):
     """Nor here."""
+
+
+async def test_what_asks_for_a_retry_is_not_its_reason(jobs: JobQueue) -> None:
+    """That is the error from which it was raised."""
+
+    @jobs.task(retry=SOON)
+    async def asks(ctx: JobContext) -> None:
+        if ctx.attempt == 1:
+            raise RetryLater(delay=0.0) from OSError("smtp is away")
+        if ctx.attempt == 2:
+            raise RetryLater("not yet", delay=0.0)
+
+    async with working(jobs):
+        handle = await asks.enqueue()
+        await handle.result(PATIENCE)
+    attempts = await jobs.inspector.attempts(handle.id)
+    assert [attempt.message for attempt in attempts] == ["smtp is away", "not yet"]
 
 
 async def test_it_is_retried_until_it_works(jobs: JobQueue) -> None:

@@ -96,7 +96,7 @@ async def test_another_priority(world: World, state: str) -> None:
 
 
 async def test_moved_jobs_line_up_behind_what_waits_there(world: World) -> None:
-    moved = await world.insert_many(2)
+    moved = await world.insert_many(9)
     (waits,) = await world.insert_many(1, queue=OTHER)
     await move(world, *moved)
     assert await world.claim_ids(queue=OTHER) == [waits, *moved]

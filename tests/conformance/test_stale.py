@@ -217,6 +217,19 @@ async def test_an_end_is_accepted_again_after_an_operator_s_change(world: World,
     assert await world.inspector.conservation() == totals
 
 
+@pytest.mark.parametrize("kind", ["retrying", "released"])
+async def test_an_end_is_accepted_again_after_its_job_was_cancelled(world: World, kind: str) -> None:
+    """Its answer was lost, and an operator has cancelled the job as it waited: not in place of that end."""
+    claim = await world.ended(kind)
+    assert (await world.change("cancel", [claim.id])).ids == (claim.id,)
+    before, totals = await world.job(claim.id), await world.inspector.conservation()
+    again = await world.settle(claim, kind)
+    assert (again.accepted, again.cancelled) == (True, False)
+    assert not (await world.settle(claim, "cancelled")).accepted
+    assert await world.job(claim.id) == before
+    assert await world.inspector.conservation() == totals
+
+
 async def test_the_end_of_an_attempt_is_accepted_again_after_those_of_later_ones(world: World) -> None:
     """Its answer was lost, and came after its job had been run again by others."""
     claims = [await world.ended("retrying", {"delay": 0.0})]

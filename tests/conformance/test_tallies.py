@@ -58,6 +58,13 @@ async def test_a_time_limit_counts_beside_its_end(world: World, kind: str) -> No
     assert found == {"enqueued": 1, "timed_out": 1, "retried" if kind == "retrying" else "dead": 1}
 
 
+async def test_a_time_limit_counts_also_where_the_job_is_cancelled_at_its_end(world: World) -> None:
+    claim = await world.running()
+    await world.change("cancel", [claim.id])
+    assert (await world.settle(claim, "retrying", failure=failure(kind="timeout"))).cancelled
+    assert await counts(world) == {"enqueued": 1, "timed_out": 1, "cancelled": 1}
+
+
 async def test_losses_and_their_bound(world: World) -> None:
     await world.lost(1)
     assert await counts(world) == {"enqueued": 1, "crashed": 1}

@@ -169,8 +169,9 @@ class SqliteSettlement:
             last_outcome = rows[0][0] if rows else None
         if last_outcome != outcome.kind:
             return Settled(outcome.id, False)
-        cancelled = job.token == outcome.token and job.state == "cancelled" and last_outcome != "cancelled"
-        return Settled(outcome.id, True, cancelled=cancelled)
+        # One that an operator has cancelled as it waited, after that end, has no worker.
+        ended_so = job.token == outcome.token and job.state == "cancelled" and job.worker is not None
+        return Settled(outcome.id, True, cancelled=ended_so and last_outcome != "cancelled")
 
     def _complete(self, job: RunningRow, outcome: Outcome) -> Settled:
         self._measure(job, outcome, "completed")

@@ -356,7 +356,10 @@ SELECT i.id::text, i.token,
        WHEN i.kind IN ('retrying', 'dead') THEN EXISTS (
             SELECT FROM {schema}.job_attempts a WHERE a.job_id = i.id AND a.token = i.token AND a.outcome = i.kind)
        WHEN i.kind = 'released' THEN
-            EXISTS (SELECT FROM {schema}.jobs j WHERE j.id = i.id AND j.last_token = i.token AND j.status IN ('queued', 'scheduled'))
+            (EXISTS (SELECT FROM {schema}.jobs j WHERE j.id = i.id AND j.last_token = i.token AND j.status IN ('queued', 'scheduled'))
+             -- cancelled since, as it waited: a lease that is cancelled with its end leaves the time at which that began
+             OR EXISTS (SELECT FROM {schema}.job_history h
+                         WHERE h.id = i.id AND h.last_token = i.token AND h.status = 'cancelled' AND h.started_at IS NULL))
             AND NOT EXISTS (SELECT FROM {schema}.job_attempts a WHERE a.job_id = i.id AND a.token = i.token AND a.outcome <> 'released')
        ELSE EXISTS (
             SELECT FROM {schema}.job_history h

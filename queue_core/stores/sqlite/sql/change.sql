@@ -28,7 +28,7 @@ UPDATE jobs SET cancel = 1 WHERE number = ?
 
 -- name: cancel
 -- Move a waiting job to cancelled.
-UPDATE jobs SET state = 'cancelled', rank = NULL, admitted = NULL, finished_at = ?1, updated_at = ?1, last_outcome = NULL WHERE number = ?2
+UPDATE jobs SET state = 'cancelled', rank = NULL, admitted = NULL, finished_at = ?1, updated_at = ?1 WHERE number = ?2
 
 -- name: renew
 -- Give a job a new token, so that an operation that had chosen it before skips it.
