@@ -82,6 +82,18 @@ async def test_progress_never_falls(world: World) -> None:
     assert (await world.job(claim.id)).progress == 100
 
 
+@pytest.mark.parametrize(
+    ("kind", "left"),
+    [("completed", (100, "")), ("cancelled", (0, "")), ("dead", (40, "decoded")), ("retrying", (0, ""))],
+)
+async def test_what_an_end_leaves_of_progress(world: World, kind: str, left: tuple[int, str]) -> None:
+    claim = await world.running()
+    await world.beat(held(claim, 40, "decoded"))
+    await world.settle(claim, kind)
+    job = await world.job(claim.id)
+    assert (job.progress, job.progress_message) == left
+
+
 async def test_without_progress_it_stays(world: World) -> None:
     claim = await world.running()
     await world.beat(held(claim, 40, "decoded"))

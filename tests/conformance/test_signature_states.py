@@ -15,7 +15,7 @@ from queue_core.model.filters import parse
 from queue_core.model.operation import Author
 from queue_core.model.report import HISTOGRAM_BOUNDS
 from queue_core.model.triage.signatures import UNTOUCHED, SignatureState
-from tests.conformance.making import QUEUE, failure, outcome
+from tests.conformance.making import LEASE, QUEUE, failure, outcome
 from tests.conformance.world import World
 
 ANA = Author("ana", "vm")
@@ -52,6 +52,7 @@ async def word(world: World, window: float = 900.0) -> str:
 
 @pytest.mark.parametrize("folded", [False, True], ids=["", "folded"])
 async def test_since_which_release(world: World, folded: bool) -> None:
+    await complete(world, "r122")
     await complete(world, "r123")
     await complete(world, "r123")
     await die(world, "r124")
@@ -63,6 +64,20 @@ async def test_since_which_release(world: World, folded: bool) -> None:
     assert (found.word, found.since, found.suspect) == ("new", "r124", True)
     assert (found.before, found.before_runs, found.died_unknown) == ("r123", 2, 0)
     assert found.died == found.died_since == (3 if folded else 2)
+
+
+async def test_a_lost_job_died_on_the_release_of_its_worker(world: World) -> None:
+    number = await world.store.register_release("r124")
+    await world.claim_job(await world.insert(), release=number)
+    await world.advance(LEASE + 1)
+    assert [one.rank for one in await world.store.reclaim(10, 1)] == [None]
+    ((run,), (group,)) = (
+        await world.inspector.type_runs(["task"]),
+        await world.inspector.signatures(parse("status:dead"), 900.0, 4, 10),
+    )
+    assert (run.release, run.completed, run.dead) == (number, 0, 1)
+    found = (await signatures_of(world).get(group.signature, 900.0))[1]
+    assert (found.since, found.died) == ("r124", 1)
 
 
 async def test_runs_of_types_by_release(world: World) -> None:

@@ -84,6 +84,7 @@ def test_rates(per_second: float, text: str) -> None:
 def test_a_moment_of_another_day_has_its_date() -> None:
     assert humanize.moment_of(NOW - timedelta(hours=1), NOW) == "02:07:41"
     assert humanize.moment_of(NOW - timedelta(days=1), NOW) == "2026-02-28 03:07"
+    assert humanize.moment_of(NOW - timedelta(days=28), NOW) == "2026-02-01 03:07", "the same day of another month"
 
 
 def test_a_clock_that_runs_ahead_gives_no_negative_age() -> None:

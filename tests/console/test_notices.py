@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from jobconsole.core.alerts import MESSAGE_SECONDS, Notices, SignatureWatcher, Thresholds
+from jobconsole.core.alerts import MESSAGE_SECONDS, AlertWatcher, Notices, SignatureWatcher, Thresholds
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.tui.terminal import LONGEST_NOTIFICATION, notification
 from queue_core.model.report import SignatureInfo
@@ -132,6 +132,15 @@ def test_muted_and_resolved_ones_are_silent() -> None:
         "c": SignatureState("c", "known"),
     }
     assert sentences(begun(), seen(group("a"), group("b"), group("c"), **silent)) == []
+
+
+def test_a_threshold_is_crossed_where_it_is_met_and_again_once_it_was_clearly_below() -> None:
+    watcher, start = AlertWatcher(Thresholds(dead=100)), seen()
+
+    def after(dead: int) -> int:
+        return len(watcher.update(replace(start, totals=replace(start.totals, dead=dead))))
+
+    assert [after(dead) for dead in (99, 100, 101, 95, 100, 90, 100, 89, 100)] == [0, 1, 0, 0, 0, 0, 0, 0, 1]
 
 
 def test_one_message_in_a_while_with_what_came_meanwhile() -> None:
