@@ -266,6 +266,16 @@ async def test_what_cannot_be_is_refused(jobs: JobQueue, wrong: dict[str, Any]) 
     assert await jobs.operations.list_operations() == []
 
 
+async def test_only_a_retry_waits_for_outcomes(jobs: JobQueue) -> None:
+    """Jobs that are deleted have none: the other verbs take a rate and a time alone."""
+    ids = await dead_jobs(jobs, 3)
+    careful = Rollout(canary=1, rate=100.0, stop_percent=20.0, when_release="r125")
+    operation = await jobs.operations.submit(asked("delete", rollout=careful), ids)
+    assert operation.request.rollout == Rollout(rate=100.0)
+    operation = await jobs.operations.run(operation.number)
+    assert (operation.state, operation.processed) == ("done", 3)
+
+
 async def test_there_is_none_of_this_number(jobs: JobQueue) -> None:
     for call in (jobs.operations.run(5), jobs.operations.pause(5), jobs.operations.undo(5, AUTHOR)):
         with pytest.raises(OperationNotFound):

@@ -364,3 +364,21 @@ jobs:
 def test_other_colons_are_still_a_mistake(line: str) -> None:
     with pytest.raises(ConfigurationError, match="not valid YAML"):
         read(f"jobs:\n  queue_backend: redis\n  redis:\n    {line}\n")
+
+
+@pytest.mark.parametrize(
+    ("places", "days"),
+    [
+        ("redis: {url: redis://h}", 1),
+        ("redis: {url: redis://h}\n  retention: {completed: 3d}", 3),
+        ("redis: {url: redis://h}\n  postgres: {url: postgresql://h/db}", 7),
+        ("sqlite: {path: jobs.db}", 7),
+    ],
+)
+def test_how_long_finished_jobs_are_kept(places: str, days: int) -> None:
+    """In mode redis, which keeps all of them in memory, for a day unless something else is set."""
+    backend = places.partition(":")[0]
+    retention = read(f"jobs:\n  queue_backend: {backend}\n  {places}\n").settings.retention
+    day = 86400.0
+    kept = (retention.completed, retention.dead, retention.trash, retention.results, retention.operations)
+    assert kept == (days * day, None, 30 * day, day, 90 * day)

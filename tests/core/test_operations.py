@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from queue_core import JobQueue
 from queue_core.client.operating.drain import drained_again, moves_of
 from queue_core.errors import OutcomeUnknown, QueueCoreError, StoreRefused, StoreUnavailable
+from queue_core.model.events import Event, EventName
+from queue_core.model.job import Ready
 from queue_core.model.operation import Author, Operation, OperationRequest, OperationVerb, StepResult
 from queue_core.stores.memory.operations import MemoryOperations
 from tests.conformance.test_jobs_operations import dead_jobs
@@ -114,6 +117,26 @@ async def test_a_note_about_jobs_cannot_be_begun(broken: Break) -> None:
         with pytest.raises(StoreUnavailable):
             await jobs.operations.record(ASKED, act, ["a"])
         assert [one.state for one in await jobs.operations.list_operations()] == ["failed"]
+
+
+async def test_what_a_step_has_changed_is_offered_and_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else workers hear of it with the audit, and subscribers never."""
+    offered: list[str] = []
+    retried: list[str] = []
+
+    async def offer(ready: Sequence[Ready]) -> None:
+        offered.extend(one.id for one in ready)
+
+    async def publish(events: Sequence[Event]) -> None:
+        retried.extend(event.id for event in events if event.event == EventName.RETRIED)
+
+    async with JobQueue(memory=True) as jobs:
+        ids = await dead_jobs(jobs, 3)
+        submitted = await jobs.operations.submit(replace(ASKED, verb="retry"), ids)
+        monkeypatch.setattr(jobs.dispatcher, "offer", offer)
+        monkeypatch.setattr(jobs.bus, "publish", publish)
+        await jobs.operations.run(submitted.number)
+    assert offered == retried == ids
 
 
 @pytest.mark.parametrize("error", [ValueError("no such thing"), REFUSED])
