@@ -181,6 +181,21 @@ SQLITE = (
         ("sqlite/test_operations.py",),
         keyword="leave_nothing",
     ),
+    conformance(
+        "sqlite",
+        "what-was-cancelled-since-was-cancelled-at-its-end",
+        "settle.py",
+        "stale",
+        (" and job.worker is not None", ""),
+    ),
+    conformance(
+        "sqlite",
+        "what-ran-before-there-were-rules-does-not-count",
+        "sql/capacity.sql",
+        "gated",
+        ("count(*) FILTER (WHERE state = 'running') AS running", "0 AS running"),
+        block="begin",
+    ),
 )
 MEMORY = (
     conformance(

@@ -460,4 +460,11 @@ POSTGRES = (
             "ordering_key, NULL, unique_seconds, release\n      FROM removed\n), attempts",
         ),
     ),
+    pg(
+        "what-was-cancelled-since-had-not-been-released",
+        "settle",
+        "settled_already",
+        "stale",
+        ("h.status = 'cancelled' AND h.started_at IS NULL))", "false))"),
+    ),
 )

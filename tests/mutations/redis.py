@@ -361,4 +361,42 @@ REDIS = (
         "aging",
         ("  if run_at <= now then\n", "  if true then\n"),
     ),
+    alone(
+        "retried-jobs-keep-the-cause-of-their-death",
+        "change",
+        "retry",
+        ("redis/store/test_operators_scripts.py",),
+        ("    redis.call('HDEL', KEYS[7], id)\n", ""),
+    ),
+    lua(
+        "cancelled-jobs-keep-their-progress",
+        "settle",
+        "finish",
+        "extend",
+        (
+            "'cancel_requested', 'progress', 'progress_message')\n    redis.call('HSET', key, unpack(fields))",
+            "'cancel_requested')\n    redis.call('HSET', key, unpack(fields))",
+        ),
+    ),
+    lua(
+        "lost-jobs-died-on-no-release",
+        "settle",
+        "reclaim",
+        "signature_states",
+        ("      ran(type, job[15], 0, 1)\n", ""),
+    ),
+    lua(
+        "what-was-due-before-it-came-has-waited-since",
+        "insert",
+        "insert",
+        "aging",
+        ("math.max(now, tonumber(ARGV[a + 8]) or now + ARGV[a + 7])", "tonumber(ARGV[a + 8]) or now + ARGV[a + 7]"),
+    ),
+    alone(
+        "times-of-unique-keys-stay",
+        "upkeep",
+        "forget",
+        ("redis/store/test_leaks.py",),
+        ("  redis.call('ZREM', KEYS[2], unpack(over))\n", ""),
+    ),
 )

@@ -389,4 +389,25 @@ ABOVE = (
         ("redis/test_recent.py",),
         ("            if self._watching is not None:\n                await self.ready()", "            pass"),
     ),
+    of_worker(
+        "steps-of-operations-are-neither-offered-nor-published",
+        "client/operating/executor.py",
+        ("core/test_operations.py",),
+        ("        await self._effects.publish(operation.request.verb, step.changed)  # type: ignore[arg-type]\n", ""),
+        keyword="offered_and_published",
+    ),
+    of_worker(
+        "operations-wait-for-ever-where-a-statement-is-refused",
+        "client/operating/executor.py",
+        ("core/test_operations.py",),
+        ("        return error.passing\n", "        return True\n"),
+        keyword="only_one",
+    ),
+    of_worker(
+        "deletions-wait-for-outcomes",
+        "client/operating/verdict.py",
+        ("conformance/test_jobs_operations.py",),
+        ('careful = rollout if request.verb == "retry" else', "careful = rollout if True else"),
+        keyword="only_a_retry and memory",
+    ),
 )
