@@ -95,6 +95,16 @@ async def test_one_that_somebody_cancelled_meanwhile_is_cancelled(world: World) 
     assert outcomes == {"enqueued": 2, "crashed": 1, "cancelled": 1}
 
 
+async def test_one_that_is_cancelled_before_it_began_lets_go_of_its_key(world: World) -> None:
+    first, second = [await world.insert(ordering_key="k") for _ in range(2)]
+    await world.claim_job(first, start_count=0)
+    await world.change("cancel", [first])
+    await world.advance(LEASE + 1)
+    (lost,) = await world.store.reclaim(10)
+    assert (lost.cancelled, [one.id for one in lost.unblocked]) == (True, [second])
+    assert await world.claim_ids() == [second]
+
+
 async def test_the_overview_tells_who_has_begun(world: World) -> None:
     ids = await world.insert_many(5)
     await world.insert(queue="other")

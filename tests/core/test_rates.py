@@ -7,7 +7,7 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queue_core.model.rules import AHEAD_SECONDS, QueueRules, Room, allowance
+from queue_core.model.rules import AHEAD_SECONDS, QueueRules, Room, allowance, parse_rate
 
 RATE = 20.0
 CLAIMS = st.lists(
@@ -48,3 +48,7 @@ def test_with_a_concurrency_all_of_a_claim_begins_at_once() -> None:
     rules = QueueRules.model_validate({"rate": "10000/s", "concurrency": 50})
     assert allowance(rules, Room(500, 10), 0, rules.burst(), 0.0)[:2] == (10, 10)
     assert allowance(rules, Room(500, 100), 45, rules.burst(), 0.0)[:2] == (5, 5)
+
+
+def test_a_rate_is_in_starts_a_second() -> None:
+    assert [parse_rate(text) for text in ("100/s", "90/m", "1800/h", "43200/d", 2.5)] == [100, 1.5, 0.5, 0.5, 2.5]
