@@ -17,8 +17,8 @@ pytest_plugins = ["pytester"]
 MODULE = "queue_core.integrations.pytest_plugin"
 # Where the package was installed before it had the plugin, it is named.
 NAMED = [] if any(one.value == MODULE for one in entry_points(group="pytest11")) else ["-p", MODULE]
-QUIET = ["-p", "no:valkey", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", *NAMED]
-QUIET += ["-o", "asyncio_default_fixture_loop_scope=function"]
+UNHELPED = ["-p", "no:valkey", "-p", "no:cacheprovider", *NAMED, "-o", "asyncio_default_fixture_loop_scope=function"]
+QUIET = [*UNHELPED, "-o", "asyncio_mode=auto"]
 
 # A run inside of this process forgets the modules that it has loaded; what it finds loaded stays.
 for module in pkgutil.walk_packages(queue_core.__path__, "queue_core."):
@@ -54,12 +54,14 @@ def run(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-def test_the_page_of_the_documentation(run: pytest.Pytester) -> None:
-    """Each of its tests passes; those in one called test_fails fail, as it has them."""
+def test_the_page_of_the_documentation(pytester: pytest.Pytester) -> None:
+    """Each of its tests passes; with its own configuration, not with that of this run."""
     shop, *tests = blocks("testing.md")
-    run.makepyfile(shop=shop)
-    run.makepyfile(test_page="\n".join(tests))
-    result = run.runpytest_inprocess(*QUIET)
+    (ini,) = blocks("testing.md", language="ini")
+    pytester.makefile(".ini", pytest=ini)
+    pytester.makepyfile(shop=shop)
+    pytester.makepyfile(test_page="\n".join(tests))
+    result = pytester.runpytest_inprocess(*UNHELPED)
     result.assert_outcomes(passed=len(re.findall("def test_", "".join(tests))))
 
 
