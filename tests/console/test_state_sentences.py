@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobconsole.present.signature import state_sentence
+from jobconsole.present.signature import since_mark, state_sentence
 from queue_core.model.triage.signatures import NEXT, NOW, SignatureFacts, SignatureState
 
 AT = datetime(2026, 3, 1, 1, 40, tzinfo=UTC).timestamp()
@@ -29,3 +29,21 @@ def test_what_was_resolved_and_came_back(release: str, state: dict[str, Any], se
     facts = SignatureFacts(state="resolved", at=AT, by="bo", release=release)
     now = datetime(2026, 3, 1, 4, 0, tzinfo=UTC)
     assert state_sentence(SignatureState("9f31c2aa04d1", facts=facts, **state), now) == sentence
+
+
+@pytest.mark.parametrize(
+    ("state", "mark"),
+    [
+        ({"since": "r2", "suspect": True}, "r2!"),
+        ({"since": "r2"}, "r2"),
+        ({}, "-"),
+        ({"word": "regressed", "since": "r2", "suspect": True, "regressed_on": "r4"}, "r4"),
+        ({"word": "regressed", "since": "r2", "suspect": True}, "?"),
+        ({"word": "resolved", "since": "r2", "suspect": True}, "r2!"),
+        ({"word": "known", "since": "r2", "suspect": True, "regressed_on": "r4"}, "r2!"),
+    ],
+)
+def test_since_is_the_first_release_and_of_what_is_back_the_one_on_which_it_came(
+    state: dict[str, Any], mark: str
+) -> None:
+    assert since_mark(SignatureState("9f31c2aa04d1", **state)) == mark
