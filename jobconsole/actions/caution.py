@@ -146,8 +146,10 @@ async def _others(operations: Operations, ids: frozenset[str]) -> list[str]:
 
 
 def other_sentence(one: Operation, both: int, more: bool) -> str:
-    """Return that another operation retries so many of the same jobs; `more`: at least so many."""
+    """Return that another operation retries so many of the same jobs, or would; `more`: at least so many."""
     who = f"#{one.number} of {safe(one.request.author.user, NAME)}"
-    least = "at least " if more else ""
+    these = f"{'at least ' if more else ''}{exact(both)} of these, too"
+    if one.state in ("paused", "stopped"):
+        return f"{who} is {one.state}; resumed, it retries {these}"
     verb = "retries" if one.state == "running" and not one.waits_for else "is to retry"
-    return f"{who} {verb} {least}{exact(both)} of these, too; what it has retried is skipped"
+    return f"{who} {verb} {these}; what it has retried is skipped"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobconsole.actions.caution import Served, cautions, released_elsewhere, unserved
+from jobconsole.actions.caution import Served, cautions, other_sentence, released_elsewhere, unserved
 from jobconsole.actions.plan import Target, plan
 from queue_core import JobQueue
 from queue_core.model.filters import parse
@@ -77,6 +77,11 @@ async def test_another_operation_on_the_same_jobs_is_named() -> None:
         made = await plan(jobs.inspector, "retry", target)
         found = await cautions(jobs.inspector, jobs.operations, target, made)
         assert found[-1] == "#1 of ana is to retry 2 of these, too; what it has retried is skipped"
+        await jobs.operations.pause(1)
+        found = await cautions(jobs.inspector, jobs.operations, target, made)
+        assert found[-1] == "#1 of ana is paused; resumed, it retries 2 of these, too"
+        stopped = replace(await jobs.operations.get(1), state="stopped")
+        assert other_sentence(stopped, 2, True) == "#1 of ana is stopped; resumed, it retries at least 2 of these, too"
         away = replace(made, options=ChangeOptions(queue="nowhere"))
         found = await cautions(jobs.inspector, jobs.operations, target, away)
         assert found[0] == "no live worker works on queue 'nowhere'; the jobs wait there until one does"
