@@ -185,7 +185,8 @@ def diff(before: str, after: str) -> list[str]:
     first, ends = max(0, head - _CONTEXT), (len(one) - tail + _CONTEXT, len(other) - tail + _CONTEXT)
     one, other = one[first : ends[0]], other[first : ends[1]]
     if max(len(one), len(other)) > COMPARED_LINES:
-        return [f"- {plural(len(one), 'line')} that differ", f"+ {plural(len(other), 'line')} that differ"]
+        both = (("-", one), ("+", other))
+        return [f"{sign} {plural(len(some), 'line that differs', 'lines that differ')}" for sign, some in both]
     lines = list(difflib.unified_diff(one, other, n=_CONTEXT, lineterm=""))[2:]
     return [f"{line[0]} {line[1:]}" for line in lines if not line.startswith("@@")]
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
-from jobconsole.format.humanize import clock, exact, moment_of
+from jobconsole.format.humanize import clock, exact, moment_of, plural
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
@@ -203,8 +203,8 @@ def searched_phrase(search: SearchProgress) -> str:
     """Return how far a search of texts has come: searched 40,000 of 1,000,000 dead jobs, 312 found."""
     found = f"{exact(search.found)} found"
     if search.whole:
-        return f"searched all {exact(search.looked_at)} dead jobs, {found}"
-    some = f"searched {exact(search.looked_at)} of {exact(search.total)} dead jobs, {found}"
+        return f"searched all {plural(search.looked_at, 'dead job')}, {found}"
+    some = f"searched {exact(search.looked_at)} of {plural(search.total, 'dead job')}, {found}"
     return f"{some}, no more than that: narrow the filter" if search.full else some
 
 

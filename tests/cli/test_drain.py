@@ -57,6 +57,11 @@ def test_it_refuses_new_jobs_until_it_is_opened(full: Shop) -> None:
     assert enqueue(full, "work")[0] == 0
 
 
+def test_one_job_is_no_several(full: Shop) -> None:
+    answer = full("queue", "drain", "slow", "--detach")
+    assert "no live worker takes jobs from 'slow': 1 job stays in it until one does" in answer.err
+
+
 def test_what_waits_is_moved_and_comes_back(full: Shop) -> None:
     answer = full("queue", "drain", "work", "--move-to", "slow")
     assert (answer.code, answer.out) == (0, "#1 drain: done, drained 3 of 3 jobs\n")

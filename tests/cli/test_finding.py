@@ -48,9 +48,12 @@ def test_a_search_says_how_far_it_went(shop: Shop, monkeypatch: pytest.MonkeyPat
         "would delete 1 job (found in 1 of 3 dead jobs)"
         in shop("dlq", "delete", "--filter", "text:mail", "--dry-run").out
     )
+    done = shop("dlq", "delete", "--filter", "text:mail-a", "--yes", "--search-all")
+    assert done.out == "deleted 2 jobs\n"
+    assert "searched all 3 dead jobs, 2 found" in done.err
     done = shop("dlq", "delete", "--filter", "text:mail", "--yes", "--search-all")
-    assert done.out == "deleted 3 jobs\n"
-    assert "searched all 3 dead jobs, 3 found" in done.err
+    assert done.out == "deleted 1 job\n"
+    assert "searched all 1 dead job, 1 found" in done.err
 
 
 def test_what_cannot_be_looked_for(shop: Shop) -> None:

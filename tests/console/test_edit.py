@@ -208,6 +208,7 @@ class TestTheDifference:
             "- 11 lines that differ",
             "+ 9 lines that differ",
         ]
+        assert diff(json.dumps(list(range(9))), "7")[1] == "+ 1 line that differs"
 
     def test_a_small_change_of_a_large_payload_is_found(self) -> None:
         large = list(range(100_000))

@@ -89,7 +89,8 @@ def run_drain(options: argparse.Namespace, output: Output) -> int:
             return _report_dry_drain(output, options, line)
         left = line.running if options.move_to else line.running + line.pending
         if left and not any(options.name in one.queues and not one.lost for one in overview.workers):
-            warn(f"no live worker takes jobs from '{options.name}': {plural(left, 'job')} stay in it until one does")
+            stay = plural(left, "job stays", "jobs stay")
+            warn(f"no live worker takes jobs from '{options.name}': {stay} in it until one does")
         operation = await jobs.operations.drain_queue(options.name, options.move_to, why=options.why)
         if not options.detach:
             operation = await _drained(jobs, options.name, operation)

@@ -114,7 +114,8 @@ def _cluster(facts: Facts) -> Check:
 
 def _sentinel(found: Facts) -> Check:
     replicas = plural(found["replicas"], "replica")
-    text = f"{found['answering']} of {plural(found['sentinels'], 'Sentinel')} of '{found['name']}' answer, {replicas}"
+    answer = "answers" if found["sentinels"] == 1 else "answer"
+    text = f"{found['answering']} of {plural(found['sentinels'], 'Sentinel')} of '{found['name']}' {answer}, {replicas}"
     if not found["quorum"]:
         advice = "start the other Sentinels: when the primary is lost, there is no failover"
         return Check("redis sentinel", "fail", f"no quorum: {text}", advice)

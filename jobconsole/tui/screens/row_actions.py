@@ -241,7 +241,7 @@ class OperationActions(RowActions):
             self.view.do_cancel()
         elif line is not None:
             one = line.operation
-            left = f"{one.done:,} of {plural(one.total, 'job')} are done. "
+            left = f"{one.done:,} of {plural(one.total, 'job is', 'jobs are')} done. "
             left += "The queue stays closed; u opens it. " if line.verb == "drain" else ""
             self.view.app.push_screen(
                 Offer(

@@ -210,7 +210,8 @@ class RetryFields(Vertical):
         if careful and rollout.ramp:
             parts = [f"{', then '.join(map(exact, steps))}, then the rest; each waits until the jobs before it succeed"]
         elif careful:
-            parts = [f"{plural(rollout.canary, 'job')} first, the rest once these succeed"]
+            these = "it succeeds" if rollout.canary == 1 else "these succeed"
+            parts = [f"{plural(rollout.canary, 'job')} first, the rest once {these}"]
         if rollout.rate:
             takes = f", takes {duration(number / rollout.rate)}" if number > rollout.rate else ""
             parts.append(f"{rate(rollout.rate)}{takes}")
