@@ -36,6 +36,7 @@ from jobconsole.cli.selection import (
     check_queue,
     check_signature,
     find_ids,
+    hint_types,
     search,
     search_body,
     selection_of,
@@ -83,7 +84,7 @@ def operate(options: argparse.Namespace, output: Output, verb: Verb, narrowed: S
             return _report_dry_run(output, verb, plan, replace(explained, warnings=tuple(warnings)))
         _confirm(options, verb, plan)
         if not plan.ids:
-            return _reported(output, verb, _Result(_empty(plan)))
+            return _reported(output, verb, _Result(_empty(plan), warnings=tuple(warnings)))
         if verb != "retry":
             await _check_target(jobs, plan)
         report = await submit_plan(jobs, plan)
@@ -110,6 +111,8 @@ async def _planned(
     made = await plan(jobs.inspector, verb, target)
     changes, rollout = options_and_rollout(options, len(made.ids))
     made = replace(made, options=changes, rollout=rollout, why=options.why)
+    if not made.ids:
+        return made, await hint_types(jobs, chosen.where)
     warnings = await cautions(jobs.inspector, jobs.operations, target, made)
     for sentence in warnings:
         warn(sentence)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import DONE, Missing, UsageError, note, progress
+from jobconsole.cli.failures import DONE, Missing, UsageError, note, progress, warn
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import duration
 from jobconsole.cli.session import connected
@@ -152,6 +152,20 @@ async def check_signature(jobs: JobQueue, given: str | None) -> None:
     )
     if not known:
         raise Missing(f"no dead job has a signature that begins with '{given}'")
+
+
+async def hint_types(jobs: JobQueue, where: Filter | None) -> list[str]:
+    """Warn of each type in a filter by which nothing was found that no worker has announced; return the sentences.
+
+    There may be jobs of such a type all the same, so this is no error.
+    """
+    terms = () if where is None else where.terms
+    asked = [term.value for term in terms if term.field == "type" and term.operator == "=" and not term.negated]
+    known = await jobs.inspector.types() if asked else {}
+    sentences = [f"no worker has announced a type '{name}'" for name in asked if name not in known]
+    for sentence in sentences:
+        warn(sentence)
+    return sentences
 
 
 def canonical(job_id: str) -> str:

@@ -56,6 +56,30 @@ def test_a_search_says_how_far_it_went(shop: Shop, monkeypatch: pytest.MonkeyPat
     assert "searched all 1 dead job, 1 found" in done.err
 
 
+async def announced(world: World) -> None:
+    await scene(world)
+    await world.store.register_types({"idle": {"type": "object"}})
+
+
+def test_a_type_by_which_nothing_is_found_is_named_where_no_worker_has_announced_it(shop: Shop) -> None:
+    shop.play(announced)
+    lines = (
+        "job list --type {}", "dlq list --filter type:{}", "dlq groups --type {}", "dlq delete --type {} --yes",
+        "dlq retry --filter type:{} --dry-run", "dlq export --type {}", "dlq export --type {} --dry-run",
+    )  # fmt: skip
+    for line in lines:
+        mistyped = shop(*line.format("typo").split())
+        warning = "jobconsole: warning: no worker has announced a type 'typo'\n"
+        assert (mistyped.code, mistyped.err.count(warning)) == (0, 1), line
+        known = shop(*line.format("idle").split())
+        assert (known.code, "warning" in known.err) == (0, False), line
+    assert shop("dlq", "retry", "--type", "typo", "--json").body["warnings"] == [
+        "no worker has announced a type 'typo'"
+    ]
+    assert "warning" not in shop("dlq", "list", "--type", "task").err
+    assert "warning" not in shop("job", "list", "--filter", "!type:typo status:queued").err
+
+
 def test_what_cannot_be_looked_for(shop: Shop) -> None:
     shop.play(scene)
     for text, words in (

@@ -20,6 +20,7 @@ from jobconsole.cli.selection import (
     check_signature,
     filter_of,
     find_ids,
+    hint_types,
     search,
     search_body,
     selection_of,
@@ -70,8 +71,12 @@ def run_export(options: argparse.Namespace, output: Output) -> int:
         target = Target("command line", await find_ids(jobs, chosen.ids), wheres)
         export_options = ExportOptions(target, _format(options), options.tracebacks, options.limit)
         if options.dry_run:
-            return await _dry_run(jobs, output, export_options)
-        return await _write(jobs, options, output, export_options)
+            number = await _dry_run(jobs, output, export_options)
+        else:
+            number = await _write(jobs, options, output, export_options)
+        if not number:
+            await hint_types(jobs, chosen.where)
+        return DONE
 
     return connected(options, output, run)
 
@@ -93,7 +98,7 @@ async def _dry_run(jobs: JobQueue, output: Output, export_options: ExportOptions
         output.json({"dry_run": True, "matched": number, "format": export_options.format})
     else:
         output.line(f"would write {plural(number, 'job')} as {export_options.format}")
-    return DONE
+    return number
 
 
 async def _write(jobs: JobQueue, options: argparse.Namespace, output: Output, export_options: ExportOptions) -> int:
@@ -119,7 +124,7 @@ async def _write(jobs: JobQueue, options: argparse.Namespace, output: Output, ex
         output.json({"written": number, "format": export_options.format, "file": options.output})
     else:
         note(f"wrote {plural(number, 'job')}" + (f" to {options.output}" if options.output else ""))
-    return DONE
+    return number
 
 
 _SLICES = 8
@@ -169,6 +174,8 @@ def run_groups(options: argparse.Namespace, output: Output) -> int:
         searched = await search(jobs, options, where)
         # The store sorts them by growth: what is new or back may be behind those that grow faster.
         found = await jobs.inspector.signatures(where, options.window, _SLICES, max(options.limit, _LOOKED_AT))
+        if not found:
+            await hint_types(jobs, where)
         states = await jobs.signatures.states(found, options.window)
         groups = sorted(found, key=lambda one: states[one.signature].place)[: options.limit]
         if output.as_json:

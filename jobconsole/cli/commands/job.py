@@ -11,7 +11,16 @@ from jobconsole.cli.commands import causes, edit, enqueue
 from jobconsole.cli.failures import DONE, UsageError, note
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_verbs, whole
-from jobconsole.cli.selection import add_filters, canonical, check_queue, filter_of, find_id, search, search_body
+from jobconsole.cli.selection import (
+    add_filters,
+    canonical,
+    check_queue,
+    filter_of,
+    find_id,
+    hint_types,
+    search,
+    search_body,
+)
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import LAST_LINES, job_body, operation_body, show_job, show_jobs, show_log
 from queue_core.errors import FilterError
@@ -109,6 +118,8 @@ def list_jobs(options: argparse.Namespace, output: Output, where: Filter) -> int
             if options.cursor is None or error.text != options.cursor:
                 raise
             raise UsageError(f"argument --cursor: {error.reason}") from None
+        if not page.jobs and options.cursor is None:
+            await hint_types(jobs, where)
         if output.as_json:
             output.json({"jobs": [job_body(job) for job in page.jobs], "cursor": page.cursor} | search_body(searched))
             return DONE

@@ -12,7 +12,7 @@ from jobconsole.cli.failures import DONE, Refused, note, prompt
 from jobconsole.cli.output import Output
 from jobconsole.cli.pace import changed_one
 from jobconsole.cli.root import Parser
-from jobconsole.cli.selection import add_filters, check_queue, check_signature, filter_of, search
+from jobconsole.cli.selection import add_filters, check_queue, check_signature, filter_of, hint_types, search
 from jobconsole.cli.session import connected
 from jobconsole.format.humanize import plural
 from jobconsole.present.facts import attempts, moment
@@ -59,7 +59,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
         await check_signature(jobs, options.signature)
         await search(jobs, options, where)
         review = _Review(jobs, note if output.as_json else output.line, options)
-        await review.through(where)
+        if not await review.through(where):
+            await hint_types(jobs, where)
         review.report(output)
         return DONE
 
@@ -76,17 +77,18 @@ class _Review:
         self._why: str = options.why
         self._done: dict[str, list[str]] = {"retry": [], "delete": [], "skip": [], "changed": []}
 
-    async def through(self, where: Filter) -> None:
-        """Ask about each job that matches."""
+    async def through(self, where: Filter) -> int:
+        """Ask about each job that matches; return about how many."""
         number = 0
         async for job in _dead(self._jobs, where):
             number += 1
             _glance(self._write, job, number)
             answer = _answer(self._write, job)
             if answer is None:
-                return
+                return number
             await self._change(answer, job.id)
         self._write("no more dead jobs" if number else "no dead jobs")
+        return number
 
     async def _change(self, verb: str, job_id: str) -> None:
         if verb != "skip" and not self._dry_run and not await changed_one(self._jobs, verb, job_id, self._why):
