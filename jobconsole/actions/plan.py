@@ -28,7 +28,7 @@ from queue_core.model.operation import (
 )
 from queue_core.model.states import FINAL, Status
 from queue_core.model.text import safe
-from queue_core.model.validation import check_name
+from queue_core.model.validation import check_queue_name
 from queue_core.ports.inspector import Inspector
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def options_of(queue: str, priority: int | None) -> ChangeOptions:
     queue = queue.strip()
     if not queue and priority is None:
         raise InvalidArgument("name another queue or another priority")
-    return ChangeOptions(queue=check_name(queue, "the queue's name") if queue else None, priority=priority)
+    return ChangeOptions(queue=check_queue_name(queue) if queue else None, priority=priority)
 
 
 def warnings(queue: str, types: Sequence[str], snapshot: Snapshot | None) -> list[str]:

@@ -226,10 +226,10 @@ def percent(text: str) -> float:
 def queue(text: str) -> str:
     """Return the name of a queue."""
     from queue_core.errors import InvalidJob
-    from queue_core.model.validation import check_name
+    from queue_core.model.validation import check_queue_name
 
     try:
-        return check_name(text, "the queue's name")
+        return check_queue_name(text)
     except InvalidJob as problem:
         raise argparse.ArgumentTypeError(str(problem)) from None
 

@@ -39,7 +39,7 @@ from queue_core.model.job import Job
 from queue_core.model.operation import Author, ChangeOptions, MemberVerb, Rollout
 from queue_core.model.rules import parse_priority
 from queue_core.model.text import safe
-from queue_core.model.validation import check_delay, check_name, check_rollout
+from queue_core.model.validation import check_delay, check_queue_name, check_rollout
 
 if TYPE_CHECKING:
     from queue_core.client.operations import Operations
@@ -257,7 +257,7 @@ def _rollout(given: RetryOptions, number: int) -> dict[str, Any]:
     options = ChangeOptions(
         check_delay(given.get("delay", 0.0)),
         check_delay(spread, "spread"),
-        None if queue is None else check_name(queue, "the queue's name"),
+        None if queue is None else check_queue_name(queue),
         None if priority is None else int(parse_priority(priority)),
     )
     rollout = Rollout(

@@ -31,7 +31,7 @@ from queue_core.model.filters import Filter, Term
 from queue_core.model.report import Overview, QueueInfo
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import JobsSettings
-from queue_core.model.validation import check_name
+from queue_core.model.validation import check_queue_name
 from queue_core.ports.backend import Backend
 from queue_core.worker.options import ServiceReport, resident_memory
 from queue_core.worker.supervisor import Service
@@ -206,7 +206,7 @@ class HealthPort:
     async def scale(self, request: Request) -> Response:
         """Answer how many replicas of this service a queue can use."""
         try:
-            queue = check_name(unquote(request.path.removeprefix("/scale/")), "the queue's name")
+            queue = check_queue_name(unquote(request.path.removeprefix("/scale/")))
         except InvalidJob as error:
             return plain(HTTPStatus.BAD_REQUEST, f"{error}\n")
         if self._service.settings is None:

@@ -21,6 +21,7 @@ from queue_core.model.validation import (
     check_key,
     check_max_retries,
     check_name,
+    check_queue_name,
     check_run_at,
     check_tags,
 )
@@ -142,7 +143,7 @@ class Enqueuer:
         ]
 
     def _check(self, type_: str, options: EnqueueOptions) -> _Checked:
-        queue = check_name("default" if options.queue is None else options.queue, "the queue's name")
+        queue = check_queue_name("default" if options.queue is None else options.queue)
         check_name(type_, "the type's name")
         priority = int(Priority.NORMAL) if options.priority is None else parse_priority(options.priority)
         if options.delay is not None and options.run_at is not None:

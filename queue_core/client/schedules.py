@@ -16,7 +16,7 @@ from queue_core.model.codec import encode_payload
 from queue_core.model.rules import Priority, PriorityName, parse_priority, rules_of
 from queue_core.model.schedule import Announcement, PassedTick, Planned, Planning, Schedule, check_cron, next_tick
 from queue_core.model.settings import JobsSettings
-from queue_core.model.validation import check_name
+from queue_core.model.validation import check_name, check_queue_name
 from queue_core.ports.schedules import ScheduleStore
 
 
@@ -87,7 +87,7 @@ class Schedules(Guarded):
             tz,
             check_name(type_, "the type's name"),
             {} if payload is None else payload,
-            None if queue is None else check_name(queue, "the queue's name"),
+            None if queue is None else check_queue_name(queue),
             None if priority is None else parse_priority(priority),
         )
         self._schedule(registered)  # raises errors now, not when a worker starts

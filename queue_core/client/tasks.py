@@ -28,7 +28,7 @@ from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob, Q
 from queue_core.model.retry import Policy, Retry
 from queue_core.model.rules import Priority, PriorityName, parse_priority
 from queue_core.model.triage.rules import RUNBOOK_KEY, check_runbook
-from queue_core.model.validation import check_max_retries, check_name, check_payloads
+from queue_core.model.validation import check_max_retries, check_name, check_payloads, check_queue_name
 
 if TYPE_CHECKING:
     from queue_core.client.results import JobHandle
@@ -311,7 +311,7 @@ def task_options(queue: str, priority: int | PriorityName | Priority, policy: Po
         InvalidJob: a name, a priority or a number of retries is out of its range.
     """
     return EnqueueOptions(
-        queue=check_name(queue, "the queue's name"),
+        queue=check_queue_name(queue),
         priority=parse_priority(priority),
         max_retries=check_max_retries(policy.max_retries),
     )

@@ -17,7 +17,7 @@ from queue_core.model.filters import Filter, filter_of
 from queue_core.model.job import Job
 from queue_core.model.report import Breakdown, JobAttempt, Order, Page, attempts_of
 from queue_core.model.settings import JobsSettings
-from queue_core.model.validation import check_id, check_name, check_seconds, check_types
+from queue_core.model.validation import check_id, check_queue_name, check_seconds, check_types
 from queue_core.ports.backend import Backend
 from queue_core.ports.inspector import Inspector
 
@@ -142,7 +142,7 @@ class JobVerbs(ABC):
         Raises:
             InvalidArgument: a name, a lease or a time that cannot be.
         """
-        check_name(queue, "the queue's name")
+        check_queue_name(queue)
         names = check_types(types)
         length = self.settings.defaults.lease if lease is None else check_seconds(lease, "lease")
         if not length:

@@ -11,7 +11,7 @@ from zlib import crc32
 from pydantic import BeforeValidator, Field, ValidationError
 
 from queue_core.errors import ConfigurationError, InvalidJob
-from queue_core.model.validation import Duration, SettingsModel, first_problem
+from queue_core.model.validation import ALL_QUEUES, Duration, SettingsModel, first_problem
 
 LOWEST, HIGHEST = -128, 127
 SEQUENCE_BITS = 45
@@ -201,8 +201,6 @@ class QueueArguments(TypedDict, total=False):
 NO_RULES = QueueRules()
 Rules = Mapping[str, QueueRules]
 """By the queue's name; a queue that is not in it has no rules."""
-ALL = "*"
-"""The name under which rules for all queues are given."""
 
 
 class RulesForAll(dict[str, QueueRules]):
@@ -212,7 +210,7 @@ class RulesForAll(dict[str, QueueRules]):
     """
 
     def __init__(self, own: Rules, every: QueueRules) -> None:
-        super().__init__({name: rules.over(every) for name, rules in own.items() if name != ALL})
+        super().__init__({name: rules.over(every) for name, rules in own.items() if name != ALL_QUEUES})
         self._every = every
 
     def __missing__(self, queue: str) -> QueueRules:
@@ -248,7 +246,7 @@ def rules_from(queue: str, given: Mapping[str, object]) -> QueueRules:
 
 def resolve(given: Rules) -> Rules:
     """Return the rules of each queue from rules as they were given, among which may be some for all queues."""
-    every = given.get(ALL)
+    every = given.get(ALL_QUEUES)
     return given if every is None else RulesForAll(given, every)
 
 

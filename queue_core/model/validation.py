@@ -119,6 +119,21 @@ def check_name(name: object, what: str) -> str:
     return name
 
 
+ALL_QUEUES = "*"
+"""The name under which rules are given to all queues; no queue has it."""
+
+
+def check_queue_name(name: object) -> str:
+    """Return the name of a queue that jobs go to or come from.
+
+    Raises:
+        InvalidJob: it is no name, or the one that rules for all queues have.
+    """
+    if name == ALL_QUEUES:
+        raise InvalidJob(f"a queue cannot be named '{ALL_QUEUES}', under which rules for all queues are given")
+    return check_name(name, "the queue's name")
+
+
 def check_id(job_id: object) -> str:
     """Return a job's id; whether there is such a job, the store knows.
 

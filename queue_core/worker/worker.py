@@ -18,7 +18,7 @@ from queue_core.client.tasks import Duration, TaskRegistry
 from queue_core.errors import ConfigurationError
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Stray
-from queue_core.model.validation import check_name
+from queue_core.model.validation import check_queue_name
 from queue_core.ports.store import AttentiveStore, ClaimRequest, HeartbeatRequest, Neighbour
 from queue_core.queue import JobQueue
 from queue_core.worker.attempt import Patience, RunningAttempt, Watchdog, end_process
@@ -382,6 +382,6 @@ def _queues_of(tasks: TaskRegistry, queues: object) -> tuple[str, ...]:
     if isinstance(queues, str) or not isinstance(queues, Sequence | None):
         raise ConfigurationError(f"a worker's queues are a list of names, not {queues!r}")
     try:
-        return tuple(dict.fromkeys(check_name(queue, "the queue's name") for queue in queues or tasks.queues()))
+        return tuple(dict.fromkeys(check_queue_name(queue) for queue in queues or tasks.queues()))
     except ValueError as error:
         raise ConfigurationError(str(error)) from None

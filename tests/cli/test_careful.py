@@ -41,6 +41,11 @@ def dead(shop: Shop) -> Shop:
 ALONE = "jobconsole: warning: no worker is alive: the jobs wait until one is\n"
 
 
+async def in_the_queue_of_all(world: World) -> None:
+    """A job as an earlier version took it."""
+    await world.insert(queue="*")
+
+
 async def end_the_canary(world: World, kind: str) -> None:
     for claim in await world.claim(types=("send",)):
         await world.settle(claim, kind)
@@ -112,6 +117,12 @@ class TestMove:
         }  # fmt: skip
         assert status(dead, DEAD[0], WAITING) == ["dead", "queued"]
         assert (operation(dead, 1)["why"], operation(dead, 1)["queue"]) == ("slow ones", "other")
+
+    def test_jobs_of_a_queue_whose_name_is_refused_by_now(self, shop: Shop) -> None:
+        shop.play(in_the_queue_of_all)
+        assert shop("job", "move", "--queue", "*", "--to-queue", "mail").out == "moved 1 job\n"
+        (job,) = shop("job", "list", "--json").body["jobs"]
+        assert job["queue"] == "mail"
 
     def test_only_dead_ones(self, dead: Shop) -> None:
         assert dead("dlq", "move", "--all", "--priority", "high", "--dry-run").out.startswith("would move 4 jobs, with")

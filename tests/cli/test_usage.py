@@ -80,6 +80,8 @@ WRONG = {
     "job enqueue t --priority 200": "priority must be a whole number from -128 to 127, or low, normal, high or urgent",
     "job enqueue t --priority -129": "priority must be a whole number from -128 to 127, or low, normal, high or urgent",
     "job enqueue t --max-retries -1": f"argument --max-retries: '-1' is not a whole number from 0 to 1,000; {ENQUEUE}",
+    "dlq retry --all --to-queue *": "argument --to-queue: a queue cannot be named '*', under which rules for all "
+    "queues are given; see 'jobconsole dlq retry --help'",
     "job enqueue t --queue a{b}": "the queue's name cannot hold braces, control characters or spaces at its ends: "
     "'a{b}'",
     "exporter --port 99999": "argument --port: '99999' is not a whole number from 0 to 65,535; "

@@ -61,6 +61,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "queue with an escape": {"queue": "a\x1b[31m"},
     "queue with a NUL": {"queue": "a\0"},
     "queue with spaces around": {"queue": " a"},
+    "queue with the name of rules for all": {"queue": "*"},
     "tags as a text": {"tags": "import"},
     "an empty tag": {"tags": [""]},
     "a tag that is no text": {"tags": [1]},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -13,10 +13,13 @@ import pytest
 from queue_core.client.context import JobContext
 from queue_core.errors import ConfigurationError, InvalidJob, QueueFull
 from queue_core.model.filters import Filter
+from queue_core.model.operation import ChangeOptions
 from queue_core.model.retry import Retry
 from queue_core.model.rules import QueueArguments, QueueRules
 from queue_core.model.settings import JobsSettings
 from queue_core.queue import JobQueue
+from queue_core.worker.worker import Worker
+from tests.conformance.test_jobs_operations import asked
 from tests.conformance.working import PATIENCE, until_status, working
 
 Ruled = Callable[..., AbstractAsyncContextManager[JobQueue]]
@@ -281,6 +284,30 @@ async def test_rules_of_a_program_come_below_its_configuration(mode_settings: Jo
             await jobs.enqueue("any", queue="mail")
         with pytest.raises(ConfigurationError, match="too late: give them before the first use"):
             jobs.queue("late", limit=2)
+
+
+async def test_no_queue_has_the_name_under_which_all_queues_have_rules(jobs: JobQueue) -> None:
+    move = asked("move", options=ChangeOptions(queue="*"))
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: jobs.enqueue("any", queue="*"),
+        lambda: jobs.claim_next("*"),
+        lambda: jobs.operations.submit(move, []),
+        lambda: jobs.operations.change("retry", [], ChangeOptions(queue="*")),
+        lambda: jobs.operations.drain_queue("default", "*"),
+    ]
+    refused = r"^a queue cannot be named '\*', under which rules for all queues are given$"
+    for call in calls:
+        with pytest.raises(InvalidJob, match=refused):
+            await call()
+    with pytest.raises(InvalidJob, match=refused):
+        jobs.schedule("hourly", "0 * * * *", "any", queue="*")
+    with pytest.raises(InvalidJob, match=refused):
+        jobs.task(queue="*")(nothing)
+    with pytest.raises(ConfigurationError, match=refused):
+        Worker(jobs, queues=["*"])
+
+
+async def nothing() -> None: ...
 
 
 def test_the_arguments_are_those_of_the_record() -> None:

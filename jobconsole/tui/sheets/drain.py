@@ -17,7 +17,7 @@ from jobconsole.tui.sheets.target import ROOMY, WIDTH, TargetSheet, labelled
 from jobconsole.tui.widgets.fields import Field, Push, QueueChoice, QueueField, TextField
 from jobconsole.tui.widgets.pane import Drawn
 from queue_core.model.text import safe
-from queue_core.model.validation import check_name
+from queue_core.model.validation import check_queue_name
 
 
 class Drain(NamedTuple):
@@ -74,7 +74,7 @@ class DrainSheet(TargetSheet[Drain]):
         typed = self.target.typed.strip()
         if typed == self._of.name:
             raise ValueError("that is the queue itself: name another one, or none")
-        move_to = check_name(typed, "the queue's name") if typed else None
+        move_to = check_queue_name(typed) if typed else None
         return Drain(self._of.name, move_to, self._why.typed.strip())
 
     # -- drawing

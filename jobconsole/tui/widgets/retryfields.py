@@ -21,7 +21,7 @@ from queue_core.errors import InvalidArgument
 from queue_core.model.operation import ChangeOptions, Rollout
 from queue_core.model.rules import parse_priority
 from queue_core.model.text import safe
-from queue_core.model.validation import check_delay, check_name, check_rollout, parse_duration
+from queue_core.model.validation import check_delay, check_name, check_queue_name, check_rollout, parse_duration
 
 VERDICTS = (("first failure", True), ("at the end", False))
 RAMPS: tuple[tuple[str, tuple[int, ...]], ...] = (
@@ -302,4 +302,4 @@ def _delay(text: str) -> float:
 
 
 def _queue(text: str) -> str | None:
-    return check_name(text, "the queue's name")
+    return check_queue_name(text)

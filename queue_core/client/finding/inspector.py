@@ -15,8 +15,9 @@ from queue_core.model.filters import Filter, Term, contains, render, set_of
 from queue_core.model.job import Job
 from queue_core.model.report import Order, Page, SignatureInfo
 from queue_core.model.states import Status
-from queue_core.model.triage.rules import ALL_QUEUES, RuleBook, TriageSettings
+from queue_core.model.triage.rules import RuleBook, TriageSettings
 from queue_core.model.triage.signatures import SignatureState
+from queue_core.model.validation import ALL_QUEUES
 from queue_core.ports.inspector import Inspector
 
 MOST_SIGNATURES = 10_000

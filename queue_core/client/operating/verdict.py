@@ -25,7 +25,7 @@ from queue_core.model.operation import (
 from queue_core.model.report import WorkerInfo
 from queue_core.model.rules import parse_priority
 from queue_core.model.text import storable
-from queue_core.model.validation import check_delay, check_name, check_rollout
+from queue_core.model.validation import check_delay, check_queue_name, check_rollout
 from queue_core.ports.inspector import Inspector
 from queue_core.ports.operations import OperationStore
 
@@ -227,7 +227,7 @@ def check_options(verb: object, options: ChangeOptions) -> ChangeOptions:
     if verb == "move" and options.queue is None and options.priority is None:
         raise InvalidArgument("a move names another queue or another priority")
     delay, spread = check_delay(options.delay), check_delay(options.spread, "spread")
-    queue = None if options.queue is None else check_name(options.queue, "the queue's name")
+    queue = None if options.queue is None else check_queue_name(options.queue)
     priority = None if options.priority is None else int(parse_priority(options.priority))
     checked = ChangeOptions(delay, spread, queue, priority)
     for option, value in checked._asdict().items():

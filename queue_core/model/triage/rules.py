@@ -17,11 +17,10 @@ from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob
 from queue_core.model.report import SignatureInfo
 from queue_core.model.triage.checks import LONGEST_LINK, check_link, check_owner, check_text
 from queue_core.model.triage.signatures import Ruled, SignatureRule
-from queue_core.model.validation import SettingsModel, check_name
+from queue_core.model.validation import ALL_QUEUES, SettingsModel, check_name
 
 MOST_RULES = 1_000
 """Rules of one kind."""
-ALL_QUEUES = "*"
 
 
 def _owner(value: object) -> str | None:
