@@ -80,9 +80,7 @@ async def test_fields_are_stepped_through_and_typed_into(sit: Sit, jobs: JobQueu
         await seat.press("k", "l")
         await seat.until("[1000/s]")
         await at_field(seat, "canary")
-        await seat.press("1")
-        await seat.until("1 job first, the rest once it succeeds")
-        await seat.press("2", "0", "backspace")
+        await seat.press("1", "2", "0", "backspace")
         await seat.until("[12_]")
         await seat.press("enter")
         await seat.until("❯ Retry 5 jobs")
@@ -158,6 +156,14 @@ async def test_facts_that_cannot_be_read_keep_nobody_from_going_on(
         assert "reading ..." in seat.text()
         await seat.press("enter")
         await seat.until("retried 5 jobs")
+
+
+async def test_a_canary_of_one_is_no_several(sit: Sit, buried: Buried) -> None:
+    async with sit() as seat:
+        await open_sheet(seat)
+        await at_field(seat, "canary")
+        await seat.press("1", "enter")
+        await seat.until("1 job first, the rest once it succeeds")
 
 
 async def test_more_than_fifty_get_a_canary_and_a_rate(sit: Sit, jobs: JobQueue, world: World) -> None:
