@@ -27,10 +27,8 @@ from queue_core.client.operating.drain import (
     drained_again,
     end_drains,
     jobs_left,
-    move_of,
     moves_of,
     queue_of,
-    waiting_ids,
 )
 from queue_core.client.operating.executor import POLL_SECONDS, Executor
 from queue_core.client.operating.submission import submit
@@ -150,19 +148,18 @@ class Operations(Guarded):
         """Close this queue, so that enqueues raise `QueueClosed`, and let its jobs run; return the operation.
 
         Executors note how far that is, and end it when the queue is empty. `resume_queue` and `undo` open the queue.
-        `move_to`: an operation of its own moves what waits to this queue.
+        `move_to`: an operation of its own moves what waits to this queue, begun by an executor where the store is lost.
 
         Raises:
             QueueNotFound: no queue has this name.
             InvalidArgument: nothing can be moved to that queue; nothing was done.
+            OutcomeUnknown: the queue may be closed, and then it is drained; `undo` opens it.
         """
         self._check("drain")
         request = DrainRequest(_queue(queue), move_to, author or this_author(), why)
         operation = await begin_drain(self._store, self._inspector, request)
         logger.info("queue %s is closed", safe(queue), extra={"queue": safe(queue)})
         await self._effects.publish_queue(queue, "closed")
-        if move_to is not None and not operation.ended:
-            await self.submit(move_of(operation), await waiting_ids(self._inspector, queue))
         return operation
 
     async def command(self, worker: str, order: WorkerOrder) -> bool:
@@ -315,6 +312,7 @@ class Operations(Guarded):
             await self._effects.publish_queue(queue, "opened")
             await end_drains(self._store, queue)
             back = [await self._store.get(numbers[0])]
+        await self._store.move(drain.number, "cancelled", OPENED)
         for one in await moves_of(self._store, drain.number):
             await self._store.move(one.number, "cancelled", OPENED)
             back += await self.undo(one.number, author)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from queue_core import JobQueue
+from queue_core.client.operating import drain
 from queue_core.client.operating.drain import drained_again, moves_of
 from queue_core.errors import OutcomeUnknown, QueueCoreError, StoreRefused, StoreUnavailable
 from queue_core.model.events import Event, EventName
@@ -30,13 +32,13 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Break:
         method: Callable[..., Awaitable[Any]] = getattr(MemoryOperations, name)
         number = 0
 
-        async def failing(*given: Any) -> Any:
+        async def failing(*given: Any, **named: Any) -> Any:
             nonlocal number
             number += 1
             if number not in calls:
-                return await method(*given)
+                return await method(*given, **named)
             if after:
-                await method(*given)
+                await method(*given, **named)
             raise error
 
         monkeypatch.setattr(MemoryOperations, name, failing)
@@ -186,3 +188,65 @@ async def test_a_drain_that_failed_does_not_count_as_a_later_one() -> None:
         assert await drained_again(store, first)
         await store.move(second.number, "failed", "away")
         assert not await drained_again(store, first)
+
+
+WAYS = [
+    ("create", (1,)), ("create", (2,)), ("set_closed", (1,)), ("list_operations", (1,)), ("note_drain", (1,)),
+    ("add", (1,)), ("move", (1,)), ("move", (1, 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(("name", "calls"), WAYS)
+async def test_a_drain_that_loses_its_store_is_carried_on_or_has_done_nothing(
+    broken: Break, monkeypatch: pytest.MonkeyPatch, name: str, calls: tuple[int, ...], after: bool
+) -> None:
+    monkeypatch.setattr(drain, "LEFT_ALONE", 0.0)
+    async with JobQueue(memory=True) as jobs:
+        handles = await jobs.enqueue_many("work", [{}, {}], queue="bulk")
+        broken(name, AWAY, calls, after)
+        try:
+            await jobs.operations.drain_queue("bulk", "slow")
+            known = True
+        except OutcomeUnknown as error:
+            known = error.number == 1
+        except StoreUnavailable:
+            known = False
+        for _ in range(5):
+            with suppress(StoreUnavailable):
+                await jobs.operations.executor().run_once()
+        (bulk,) = [one for one in (await jobs.inspector.overview()).queues if one.name == "bulk"]
+        found = {one.request.verb: one.state for one in await jobs.operations.list_operations()}
+        where = {(await jobs.get(handle.id)).queue for handle in handles}
+        begun = name != "create" or calls == (2,)
+        assert known == begun
+        if begun and (name != "set_closed" or after):
+            assert (bulk.closed, where, found) == (True, {"slow"}, {"drain": "done", "move": "done"})
+            assert [one.request.verb for one in await jobs.operations.undo(1, Author("anna", "ops-1"))] == [
+                "resume", "move"
+            ]  # fmt: skip
+        else:
+            assert (bulk.closed, where) == (False, {"bulk"})
+            assert set(found.values()) <= {"preparing"}
+
+
+async def test_a_drain_that_is_refused_has_failed(broken: Break) -> None:
+    async with JobQueue(memory=True) as jobs:
+        await jobs.enqueue("work", queue="bulk")
+        broken("set_closed", REFUSED)
+        with pytest.raises(StoreRefused):
+            await jobs.operations.drain_queue("bulk", "slow")
+        assert [one.state for one in await jobs.operations.list_operations()] == ["failed"]
+
+
+async def test_a_drain_of_which_nothing_is_known_is_undone(broken: Break) -> None:
+    async with JobQueue(memory=True) as jobs:
+        await jobs.enqueue("work", queue="bulk")
+        broken("note_drain", AWAY)
+        with pytest.raises(OutcomeUnknown):
+            await jobs.operations.drain_queue("bulk", "slow")
+        (opened,) = await jobs.operations.undo(1, Author("anna", "ops-1"))
+        assert opened.request.verb == "resume"
+        states = {one.request.verb: one.state for one in await jobs.operations.list_operations()}
+        assert states == {"resume": "done", "move": "cancelled", "drain": "cancelled"}
+        await jobs.enqueue("work", queue="bulk")

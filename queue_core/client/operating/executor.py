@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from queue_core.client.effects import Effects
 from queue_core.client.logs import OutageLog
-from queue_core.client.operating.drain import watch_drain
+from queue_core.client.operating.drain import carry_on, watch_drain
 from queue_core.client.operating.verdict import OutcomeCounts, ReleaseWatch, judge, read_outcomes, reason
 from queue_core.errors import OperationNotFound, StoreRefused, StoreUnavailable
 from queue_core.model.operation import Operation
@@ -67,21 +67,25 @@ class Executor:
     async def run_once(self) -> float:
         """Take a step of each running operation, and count outcomes; return the seconds until the next call.
 
-        Abandoned operations are cancelled periodically.
+        Drains that were left alone while they began are carried on; other operations are cancelled then, periodically.
 
         Raises:
             StoreUnavailable: the remaining steps are still to be taken.
         """
         wait = POLL_SECONDS
+        # The oldest first: a drain before its move.
+        for operation in reversed(await self._store.list_operations(MOST, unfinished=True)):
+            try:
+                if operation.state == "running":
+                    wait = min(wait, await self.advance(operation))
+                elif operation.state == "preparing":
+                    await carry_on(self._store, self._inspector, operation)
+            except OperationNotFound:
+                continue
         if time.monotonic() >= self._abandon_at:
+            # Behind the drains, of which a step was taken: they are not abandoned, however long the store was away.
             await self._store.abandon()
             self._abandon_at = time.monotonic() + ABANDON_POLL
-        for operation in await self._store.list_operations(MOST, unfinished=True):
-            if operation.state == "running":
-                try:
-                    wait = min(wait, await self.advance(operation))
-                except OperationNotFound:
-                    continue
         if time.monotonic() >= self._count_at:
             await self._counts.run_once()
             self._count_at = time.monotonic() + POLL_SECONDS

@@ -27,20 +27,43 @@ async def submit(
 ) -> Operation:
     """Write an operation on these jobs, and start it, unless it was cancelled meanwhile; see `Operations.submit`."""
     chosen = time.monotonic() if chosen is None else chosen
-    on_ended = VERBS[request.verb].states <= FINAL
     operation = await store.create(request)
     try:
         progress(operation)
-        for start in range(0, len(ids), ADDED):
-            if operation.ended:
-                return operation
-            ended = max(0.0, time.monotonic() - chosen) if on_ended else None
-            operation = await store.add(operation.number, ids[start : start + ADDED], ended)
-            progress(operation)
+        operation = await _add(store, operation, ids, progress, chosen)
     except BaseException:
         await _give_up(store, operation.number)
         raise
-    return await _begin(store, operation)
+    return operation if operation.ended else await _begin(store, operation)
+
+
+async def write(store: OperationStore, operation: Operation, ids: Sequence[str]) -> None:
+    """Write these jobs into a preparing operation that several may write, and start it; a failure ends nothing.
+
+    Raises:
+        StoreUnavailable: it has not begun, or it is not known whether it has; another call goes on with it.
+    """
+    operation = await _add(store, operation, ids, lambda written: None, time.monotonic())
+    if operation.state == "preparing":
+        await store.move(operation.number, "running")
+
+
+async def _add(
+    store: OperationStore,
+    operation: Operation,
+    ids: Sequence[str],
+    progress: Callable[[Operation], None],
+    chosen: float,
+) -> Operation:
+    """Write members until all are, or the operation has ended; return it."""
+    on_ended = VERBS[operation.request.verb].states <= FINAL
+    for start in range(0, len(ids), ADDED):
+        if operation.ended:
+            break
+        ended = max(0.0, time.monotonic() - chosen) if on_ended else None
+        operation = await store.add(operation.number, ids[start : start + ADDED], ended)
+        progress(operation)
+    return operation
 
 
 async def _give_up(store: OperationStore, number: int) -> None:
