@@ -65,6 +65,11 @@ class Switched(NamedTuple):
     # the number of its note
     note: int
 
+    @property
+    def undoable_words(self) -> str:
+        """The words, and the key that undoes it."""
+        return f"{self.words}, u undoes it" if self.changed else self.words
+
 
 class ImmediateActions:
     """Each method returns a sentence, and raises what its change raises: then nothing was changed."""

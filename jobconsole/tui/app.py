@@ -306,7 +306,8 @@ class ConsoleApp(InTurn, inherit_bindings=False):
         try:
             sentence = await self.operator.take_back()
         except QueueCoreError as error:
-            self.show_notice(str(error), "bad")
+            if self.view is not None:
+                self.view.notice.fail(error)
         else:
             if sentence:
                 self.show_notice(sentence, "good")

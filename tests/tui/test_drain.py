@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from jobconsole.tui.widgets.fields import QueueChoice
 from queue_core import JobQueue
-from queue_core.model.operation import Author
+from queue_core.errors import StoreUnavailable
+from queue_core.model.operation import Author, Operation
 from tests.conformance.working import until
 from tests.tui.conftest import Sit
 from tests.tui.test_triage import SIZES
@@ -100,3 +105,30 @@ async def test_the_queue_itself_is_not_offered(sit: Sit, jobs: JobQueue, buried:
         offered = [queue.name for queue in seat.app.screen.query_one(QueueChoice)._field.offered]
         assert "mail" in offered
         assert "crm" not in offered
+
+
+async def test_one_that_lost_its_store_is_undone_with_the_same_key(
+    sit: Sit, jobs: JobQueue, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores, note, away = type(jobs.operations._store), type(jobs.operations._store).note_drain, [True]
+
+    async def lost(*given: Any) -> Operation:
+        if away:
+            away.clear()
+            raise StoreUnavailable("postgres", f"connection to server at 127.0.0.1 failed: {'refused, ' * 20}")
+        return await note(*given)
+
+    monkeypatch.setattr(stores, "note_drain", lost)
+    async with sit((80, 24)) as seat:
+        await at_queue(seat, "crm")
+        await seat.press("P")
+        await seat.until("crm is paused, u undoes it")
+        await seat.press("O")
+        await seat.until("Drain a queue")
+        await seat.press("enter")
+        await seat.until("postgres cannot be reached: #2 may have begun, u undoes it")
+        assert await closed(jobs, "crm")
+        await seat.press("u")
+        await seat.until("queue crm takes new jobs again")
+        assert not await closed(jobs, "crm")
+        assert (await jobs.operations.get(2)).state == "cancelled"

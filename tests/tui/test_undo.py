@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jobconsole.tui.base import undo
 from queue_core import JobQueue
 from queue_core.client.operating import submission
 from queue_core.client.operations import Operations
@@ -167,6 +168,32 @@ async def test_a_second_undo_during_the_first_is_refused_and_said(
         gate.opened.set()
         await seat.until("restored 3 jobs")
         assert await in_trash(jobs) == 5
+
+
+async def test_two_quick_undos_undo_two_changes(
+    sit: Sit, jobs: JobQueue, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate()
+    gate.before(monkeypatch, Operations, "undo", lambda operations, number, author: True)
+    async with sit() as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        for number, left in ((5, "2 signatures ·"), (3, "1 signature ·")):
+            await delete(seat, number)
+            await seat.until(f"deleted {number} jobs")
+            await seat.until(left)
+        monkeypatch.setattr(undo, "SOON", 60.0)
+        gate.opened.clear()
+        await seat.press("u", "u")
+        await asyncio.wait_for(gate.waiting.wait(), 30)
+        assert await in_trash(jobs) == 8
+        gate.opened.set()
+        await seat.until(lambda: not seat.app.operator.undoable)
+
+        async def back() -> bool:
+            return await in_trash(jobs) == 0
+
+        await until(back)
 
 
 async def test_an_operation_that_could_not_be_written_is_not_undone(

@@ -19,7 +19,7 @@ from jobconsole.tui.base.messages import Finished, PlanReady, Progressed
 from jobconsole.tui.base.states import SignatureStates, StatesChange
 from jobconsole.tui.base.undo import Change, Kind, PausedChange, Remembered, SubmittedChange
 from queue_core.client.operations import this_author
-from queue_core.errors import OperationNotFound, QueueCoreError, ReadOnly, StoreUnavailable
+from queue_core.errors import OperationNotFound, OutcomeUnknown, QueueCoreError, ReadOnly, StoreUnavailable
 from queue_core.model.job import Job
 from queue_core.model.operation import Operation, WorkerOrder
 from queue_core.model.report import JobStack
@@ -47,8 +47,6 @@ class Operator:
         # own operation -> the state that `Finished` has reported
         self._reported: dict[int, str] = {}
         self._undo = Remembered()
-        # what is being taken back, in words
-        self._taking_back = ""
         self._immediate = ImmediateActions(connection)
         self.states = SignatureStates(connection, self._undo, self._check)
         self._kick = asyncio.Event()
@@ -81,7 +79,7 @@ class Operator:
     @property
     def taking_back(self) -> str:
         """What is being taken back, in words; "" when nothing is."""
-        return self._taking_back
+        return self._undo.taking_back
 
     def left_behind(self, workers: bool) -> str:
         """Return what happens to own operations when the console is left; "" when none is under way."""
@@ -89,8 +87,8 @@ class Operator:
             report = next(iter(self._writing.values()))
             left = f"{report.written:,} of {len(report.plan.ids):,} jobs"
             return f"{report.plan.verb} is still saving ({left}); q again abandons it"
-        if self._taking_back:
-            return f"{self._taking_back} is still being undone; q again abandons it"
+        if self.taking_back:
+            return f"{self.taking_back} is still being undone; q again abandons it"
         # What was paused or stopped waits for a person anyway.
         going = [number for number, one in self._own.items() if one.operation and one.operation.state == "running"]
         numbers = [f"#{number}" for number in sorted(going)]
@@ -161,24 +159,25 @@ class Operator:
     async def take_back(self) -> str:
         """Undo the last thing that can be undone; returns a sentence, "" when `Finished` will report it.
 
+        Two calls at one moment undo two things, unless the first one takes long: then the second one undoes nothing.
+
         Raises:
             StoreUnavailable: nothing was changed, it can be tried again.
         """
-        last = self._undo.last
-        if self._taking_back:
-            return f"{self._taking_back} is still being undone: press u again when that is done"
-        if last is None:
+        if not await self._undo.turn():
+            return f"{self.taking_back} is still being undone: press u again when that is done"
+        if (last := self._undo.last) is None:
             return "nothing to undo: a finished retry has already run its jobs"
-        self._taking_back, away = last.words, False
+        self._undo.taking_back, away = last.words, False
         try:
             return await self._reverse(last)
         except StoreUnavailable:
             away = True
             raise
         finally:
-            self._taking_back = ""
             if not away:
                 self._undo.drop(last)
+            self._undo.taken_back()
 
     async def _reverse(self, last: Change) -> str:
         await last.settled.wait()
@@ -232,16 +231,21 @@ class Operator:
         if closed:
             await self._switch("queue", queue, False)
             return f"{safe(queue, NAME)} takes new jobs again"
-        return self._undoable_words(await self._switch_remembered("queue", queue, not paused))
+        return (await self._switch_remembered("queue", queue, not paused)).undoable_words
 
     async def drain(self, queue: str, move_to: str | None, why: str) -> str:
         """Close a queue and drain it; returns a sentence.
 
         Raises:
             ReadOnly, QueueNotFound, InvalidArgument, StoreUnavailable: it was not closed by this.
+            OutcomeUnknown: it may be closed, and then it is drained; `take_back` opens it.
         """
         self._check("queue drain")
-        words, number = await self._immediate.drain(queue, move_to, why)
+        try:
+            words, number = await self._immediate.drain(queue, move_to, why)
+        except OutcomeUnknown as error:
+            self._undo.add_written("drain", f"queue {queue}", error.number)
+            raise
         self._undo.add_written("drain", f"queue {queue}", number)
         self._kick.set()
         return words
@@ -293,11 +297,7 @@ class Operator:
         self._check(f"schedule {verb}")
         if verb == "trigger":
             return await self._immediate.trigger(name)
-        return self._undoable_words(await self._switch_remembered("schedule", name, verb == "pause"))
-
-    @staticmethod
-    def _undoable_words(switched: Switched) -> str:
-        return f"{switched.words}, u undoes it" if switched.changed else switched.words
+        return (await self._switch_remembered("schedule", name, verb == "pause")).undoable_words
 
     async def _switch(self, kind: Kind, name: str, pause: bool, why: str = "") -> Switched:
         act = self._immediate.pause if kind == "queue" else self._immediate.pause_schedule

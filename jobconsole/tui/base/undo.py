@@ -10,6 +10,8 @@ from typing import Literal
 
 Kind = Literal["queue", "schedule"]
 """What can be paused."""
+SOON = 1.0
+"""Seconds that an undo waits for the one before it: two quick presses of the key are two undos."""
 REMEMBERED = 50
 """Changes that can be taken back."""
 
@@ -89,6 +91,23 @@ class Remembered:
 
     def __init__(self) -> None:
         self._changes: deque[Change] = deque(maxlen=REMEMBERED)
+        # what is being taken back, in words; "" when nothing is
+        self.taking_back = ""
+        self._taken = asyncio.Event()
+
+    async def turn(self) -> bool:
+        """Wait until nothing is being taken back; return False when that takes long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SOON):
+                while self.taking_back:
+                    self._taken.clear()
+                    await self._taken.wait()
+        return not self.taking_back
+
+    def taken_back(self) -> None:
+        """Let the next one have its turn."""
+        self.taking_back = ""
+        self._taken.set()
 
     @property
     def last(self) -> Change | None:

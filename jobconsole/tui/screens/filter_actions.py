@@ -82,7 +82,7 @@ class FilterActions(RowActions):
         try:
             saved = await self.console.refresher.saved_filters()
         except QueueCoreError as error:
-            self.notice.show(str(error), "bad")
+            self.notice.fail(error)
             return
         unchangeable = self.console.operator.unchangeable
         self.view.app.push_screen(SavedSheet(saved, self.view.filter_line.text, unchangeable), self._use_saved)
@@ -102,4 +102,4 @@ class FilterActions(RowActions):
         try:
             self.notice.show(await self.console.operator.states.save_filter(name, text), "good")
         except QueueCoreError as error:
-            self.notice.show(str(error), "bad")
+            self.notice.fail(error)

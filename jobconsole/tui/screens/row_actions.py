@@ -66,7 +66,7 @@ class WorkerActions(RowActions):
         try:
             sentence = await self.console.operator.order(worker.id, f"{worker.host}:{worker.pid}", order)
         except QueueCoreError as error:
-            self.notice.show(str(error), "bad")
+            self.notice.fail(error)
         else:
             self.notice.show(sentence, "good")
         self.console.refresher.resync()
@@ -112,7 +112,7 @@ class JobActions(RowActions):
         try:
             original = await self.console.refresher.original(job_id)
         except QueueCoreError as error:
-            self.notice.show(str(error), "bad")
+            self.notice.fail(error)
             return
         reason = refusal(original.job.status)
         if reason:
@@ -148,7 +148,7 @@ class JobActions(RowActions):
         try:
             stack = await self.console.operator.stack(job_id)
         except QueueCoreError as error:
-            self.notice.show(str(error), "bad")
+            self.notice.fail(error)
             return
         if stack is None:
             self.notice.show("only a running job has a stack, and this one has ended", "warn")
@@ -193,7 +193,7 @@ class QueueActions(RowActions):
         try:
             self.notice.show(await self.console.operator.drain(*drain), "good")
         except QueueCoreError as error:
-            self.notice.show(str(error), "bad")
+            self.notice.fail(error)
         self.console.refresher.resync()
 
     def do_pause(self) -> None:
@@ -208,7 +208,7 @@ class QueueActions(RowActions):
             words = await self.console.operator.toggle_pause(queue.name, queue.paused, queue.closed)
             self.notice.show(words, "good")
         except QueueCoreError as error:
-            self.notice.show(str(error), "bad")
+            self.notice.fail(error)
         self.console.refresher.resync()
 
 
@@ -289,7 +289,7 @@ class OperationActions(RowActions):
         try:
             sentence = await self.console.operator.undo(line.number, line.verb, line.label)
         except QueueCoreError as error:
-            self.notice.show(str(error), "bad")
+            self.notice.fail(error)
         else:
             if sentence:
                 self.notice.show(sentence, "good")
@@ -303,7 +303,7 @@ class OperationActions(RowActions):
         try:
             self.notice.show(await self.console.operator.steer(line.number, verb), "good")
         except QueueCoreError as error:
-            self.notice.show(str(error), "bad")
+            self.notice.fail(error)
         self.view.query_one(OperationTable).read()
         self.view.query_one(OperationFacts).read()
 

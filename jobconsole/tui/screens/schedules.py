@@ -170,6 +170,6 @@ class SchedulesView(View):
         try:
             self.notice.show(await self.console.operator.schedule(name, verb), "good")
         except QueueCoreError as error:
-            self.notice.show(str(error), "bad")
+            self.notice.fail(error)
         self.schedules.read()
         self.console.refresher.resync()

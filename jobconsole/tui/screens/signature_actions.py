@@ -66,7 +66,7 @@ class StateActions(RowActions):
         try:
             self.notice.show(await states.set(choice.names, label, change, shown), "good")
         except QueueCoreError as error:
-            self.notice.show(str(error), "bad")
+            self.notice.fail(error)
         self.console.refresher.resync()
 
 

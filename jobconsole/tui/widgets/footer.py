@@ -14,6 +14,7 @@ from jobconsole.present.columns import BAR as PROGRESS
 from jobconsole.present.columns import bar
 from jobconsole.tui.base.bindings import BAR, Action
 from jobconsole.tui.widgets.pane import LineWidget
+from queue_core.errors import OutcomeUnknown, QueueCoreError, StoreRefused, StoreUnavailable
 from queue_core.model.text import safe
 
 LEAST_OFF = 72
@@ -79,18 +80,33 @@ SHOWN_SECONDS = 12.0
 """How long a sentence stays, if no other one comes."""
 
 
+def short_failure(error: QueueCoreError) -> str:
+    """Return a failure without what the connection gives for its reason, which the header leads to; "" for others."""
+    if isinstance(error, OutcomeUnknown):
+        return f"{error.backend} {error.happened}: #{error.number} may have begun, u undoes it"
+    if isinstance(error, StoreUnavailable) and not isinstance(error, StoreRefused):
+        return f"{error.backend} {error.happened}; what was asked for may be done or not"
+    return ""
+
+
 class Notice(LineWidget):
     """Progress of an operation, or a recent message."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._text: Span = ("", "text")
+        # what is shown where the line is too narrow for it; "" for its beginning
+        self._short = ""
         self._until = 0.0
 
-    def show(self, text: str, tone: str = "text") -> None:
-        """Show a sentence for a while."""
-        self._text, self._until = (safe(text), tone), time.monotonic() + SHOWN_SECONDS
+    def show(self, text: str, tone: str = "text", short: str = "") -> None:
+        """Show a sentence for a while, or a `short` one where the line is too narrow."""
+        self._text, self._short, self._until = (safe(text), tone), safe(short), time.monotonic() + SHOWN_SECONDS
         self.repaint()
+
+    def fail(self, error: QueueCoreError) -> None:
+        """Show why a change or a read failed."""
+        self.show(str(error), "bad", short_failure(error))
 
     def drop(self, reason: str) -> None:
         """Take a sentence away that ends with a reason, which holds no more."""
@@ -105,7 +121,10 @@ class Notice(LineWidget):
     def lines(self, width: int, height: int) -> list[Line]:
         """Draw the line."""
         if self.text:
-            return [fit(((" ", "text"), self._text), width)]
+            whole = ((" ", "text"), self._text)
+            if self._short and width_of(whole) > width:
+                whole = ((" ", "text"), (self._short, self._text[1]))
+            return [fit(whole, width)]
         active, back = self.console.operator.active, self.console.operator.taking_back
         if self.screen.has_class("-operating"):
             # The list of what is under way is right above.
