@@ -61,7 +61,7 @@ async def test_payloads_beside_each_other(jobs: JobQueue, world: World) -> None:
         await seat.ready()
         await seat.until("TimeoutError")
         await seat.press("c")
-        await seat.until('~ region          "eu"')
+        await seat.until('~ region  "eu"')
         assert "~ n" not in seat.text()
         await seat.until("1 field is equal")
         await seat.press("t")

@@ -131,4 +131,5 @@ async def test_a_lost_worker_is_on_top_of_many() -> None:
         seat.app.post(Adopted())
         await seat.until("202 processes")
         assert [one.host for one in seat.table("workers").selection.rows[:3]] == ["web-200", "web-201", "web-0"]
+        await seat.press("g")
         await seat.until("web-200:4900")
