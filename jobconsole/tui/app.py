@@ -34,7 +34,7 @@ from jobconsole.core.snapshot import Snapshot
 from jobconsole.format.glyphs import glyphs_for
 from jobconsole.format.spans import RenderContext
 from jobconsole.format.words import ImmediateWords
-from jobconsole.tui.base.bindings import ACTIONS, BY_ID, CONSOLE, MOVE, Availability, bindings, refusal, show_key
+from jobconsole.tui.base.bindings import ACTIONS, BY_ID, CONSOLE, MOVE, Availability, bindings, bound, show_key
 from jobconsole.tui.base.host import Hint, hint_of, spawn
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.operator import Operator
@@ -44,6 +44,7 @@ from jobconsole.tui.base.themes import NIGHT, SCHEMES, Palette, keep_theme, kept
 from jobconsole.tui.base.turns import InTurn
 from jobconsole.tui.navigation import Navigation
 from jobconsole.tui.screens.help import Commands, HelpScreen, keys_of
+from jobconsole.tui.screens.refusals import Refusals
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.terminal import compress_styles, end_with_terminal, mend_suspension, notification
 from jobconsole.tui.views import FIRST, VIEWS
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
     from queue_core.model.settings import JobsSettings
     from queue_core.queue import JobQueue
 
-
-NOTHING_TO_UNDO = "nothing to undo: a finished retry has already run its jobs"
 
 _STDIN = 0
 
@@ -222,17 +221,11 @@ class ConsoleApp(InTurn, inherit_bindings=False):
 
     def refusal_of(self, action: str) -> str | None:
         """Why an action is off; "" when it is on, None when there is no such thing here."""
-        if self.view is None:
-            return None
-        if action == "undo" and self.view.owner("undo") is self and not self.operator.undoable:
-            return refusal(BY_ID[action], self.availability(False)) or NOTHING_TO_UNDO
-        return self.view.refusal_of(action)
+        return None if self.view is None else Refusals(self.view).of(action)
 
-    def refusal_shown(self, action: str) -> str | None:
-        """The same for the key bar, which leaves out what never makes sense in the pane with the focus."""
-        if self.view is None or self.view.never(action) or (BY_ID[action].changes and self.view.cramped):
-            return None
-        return None if action == "back" and not self.view.can_go_back() else self.refusal_of(action)
+    def refusals_shown(self) -> Callable[[str], str | None]:
+        """Return the same for the key bar and the help, as it is now, for any number of actions."""
+        return (lambda _: None) if self.view is None else Refusals(self.view).shown
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Textual asks whether a binding is on: None greys it out."""
@@ -278,7 +271,7 @@ class ConsoleApp(InTurn, inherit_bindings=False):
 
     def on_key(self, event: events.Key) -> None:
         """Show why a key does nothing, or that it does nothing here."""
-        active = self.screen.active_bindings.get(event.key)
+        active = bound(self.screen, event.key)
         if active is not None and not active.enabled and active.node is self:
             self.perform(active.binding.action.removeprefix("do('").removesuffix("')"))
         elif active is None and self.screen is self.view and not self.view.filter_line.is_open:
@@ -333,10 +326,11 @@ class ConsoleApp(InTurn, inherit_bindings=False):
 
     def do_help(self) -> None:
         """Show the keys that work here."""
+        shown = self.refusals_shown()
         offered = [
             (action, keys_of(self._keymap.get(action.id, action.keys)), reason)
             for action in ACTIONS
-            if (reason := self.refusal_shown(action.id)) is not None
+            if (reason := shown(action.id)) is not None
         ]
         deaf = self.connection.deaf and f"read each second, for notifications do not arrive: {self.connection.deaf}"
         problem = self.refresher.problem or self.operator.problem or deaf

@@ -10,6 +10,7 @@ from textual import events
 from textual.widgets import Input
 
 from jobconsole.tui.screens.help import Commands
+from jobconsole.tui.screens.view import View
 from jobconsole.tui.sheets.edit import EditScreen
 from queue_core import JobQueue
 from queue_core.errors import StoreUnavailable
@@ -191,3 +192,20 @@ async def test_the_commands_choose_what_was_typed(sit: Sit, buried: Buried) -> N
         assert isinstance(seat.app.screen, Commands)
         await burst(seat, ["escape", "escape", ":", *"resync", "enter", "enter"])
         await seat.until("reading everything again")
+
+
+async def test_a_key_works_out_once_what_its_bar_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For every binding and every key of the bar it was worked out again: half of the processor time of a key."""
+    looks: list[View] = []
+    missing = View.missing
+
+    def noted(view: View) -> frozenset[str]:
+        looks.append(view)
+        return missing(view)
+
+    async with seated(still_app()) as seat:
+        await show(seat)
+        monkeypatch.setattr(View, "missing", noted)
+        await burst(seat, "jkjkjkjkjk")
+    # Its binding, whether it is on, the key itself, and the bar once.
+    assert 10 <= len(looks) <= 60

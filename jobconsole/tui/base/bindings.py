@@ -6,8 +6,10 @@ Keys that change production are uppercase, except `u`. A user may give an action
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from textual.binding import Binding
+from textual.binding import ActiveBinding, Binding
+from textual.screen import Screen
 
 from jobconsole.tui.views import VIEWS
 
@@ -162,6 +164,19 @@ def bindings() -> list[Binding]:
         )
         for action in ACTIONS
     ]
+
+
+def bound(screen: Screen[Any], key: str) -> ActiveBinding | None:
+    """Return what a key does on a screen; None when it does nothing.
+
+    Textual has the same for all keys together, and works out for each whether its action is on.
+    """
+    for node, bindings in screen._modal_binding_chain:
+        for binding in bindings.key_to_bindings.get(key, ()):
+            state = screen.app._check_action_state(binding.action, node)
+            if state is not False:
+                return ActiveBinding(node, binding, bool(state), binding.tooltip)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

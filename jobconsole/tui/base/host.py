@@ -120,8 +120,8 @@ class Host(Protocol):
         """Carry a plan out that a sheet gave back."""
         ...
 
-    def refusal_shown(self, action: str) -> str | None:
-        """Return why an action is off, for the key bar; None when it has no place there."""
+    def refusals_shown(self) -> Callable[[str], str | None]:
+        """Return why each action is off now, for the key bar; None for one that has no place there."""
         ...
 
     def perform(self, action: str) -> None:

@@ -8,14 +8,14 @@ from typing import ClassVar, cast
 
 from textual import on
 
-from jobconsole.actions.plan import NOT_CANCELLED, Choice, Report, Target, Verb
+from jobconsole.actions.plan import Choice, Report, Target, Verb
 from jobconsole.actions.states import SignatureChoice
 from jobconsole.actions.verbs import sentence, tone_of
 from jobconsole.core.progress import succeeded
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.format.words import outcome_phrase
 from jobconsole.present.job import BREAKDOWN, COMPARE
-from jobconsole.tui.base.bindings import BY_ID, Action, refusal
+from jobconsole.tui.base.bindings import Action
 from jobconsole.tui.base.host import Host, displayed
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.messages import Adopted, Finished, Flush, Operating, Progressed, ServersChanged
@@ -31,15 +31,10 @@ from queue_core.client.operations import this_author
 from queue_core.model.filters import Filter, render
 from queue_core.model.operation import VERBS
 
-NOT_IN_TRASH = "only jobs in the trash can be brought back: it is the last tab of 3"
-NOTHING_FURTHER = "nothing further to open; Esc goes back"
-SHEETLESS = frozenset({"undo", "pause", "quiet", "own"})
-"""Changes that need no room for a sheet."""
 NAMED_UNDO = 120
 """Columns from which the key bar names what would be undone."""
 UNREAD_SECONDS, POLL_SECONDS = 1.0, 0.02
 """Seconds for which keys wait for a list that is being read, and between two looks at it."""
-OPENS = frozenset({"open", "full", "compare"})
 DETAIL_ACTIONS = frozenset({"frames", "next_tab", "previous_tab", "next_match", "previous_match"})
 
 
@@ -110,37 +105,6 @@ class View(ViewFrame):
         """Return what carries an action out: the pane with the focus, what the view holds, itself, the application."""
         owners = (self.pane, *self.rows, self, self.console, self.console.navigation)
         return next((one for one in owners if one is not None and hasattr(one, f"do_{action}")), None)
-
-    def refusal_of(self, action: str) -> str | None:
-        """Why an action is off; "" when it is on, None when there is no such thing here."""
-        owner = self.owner(action)
-        if owner is None or action in self.missing():
-            return None
-        reason = refusal(BY_ID[action], self.console.availability(self.small))
-        if not reason and BY_ID[action].changes and action not in SHEETLESS:
-            reason = self.cramped
-        pane = self.pane
-        reason = reason or self.never(action) or (pane.refuses(action) if pane is not None else "")
-        if (
-            not reason
-            and action in {"open", "full", "compare"}
-            and isinstance(pane, Table)
-            and pane.selection.row is None
-        ):
-            # Without a row, what opens would be about more than was chosen.
-            return pane.nothing()
-        return reason or next((why for rows in self.rows if (why := rows.refuses(action))), "")
-
-    def never(self, action: str) -> str:
-        """Why an action makes no sense in the pane with the focus, on whichever row; "" when it may."""
-        pane = self.pane
-        if action == "restore" and (pane is None or not pane.in_trash):
-            return NOT_IN_TRASH
-        if action == "cancel" and isinstance(pane, Detail) and pane.subject.group is not None:
-            return NOT_CANCELLED
-        if action == "open" and isinstance(pane, Detail) and pane.tab != BREAKDOWN:
-            return NOTHING_FURTHER
-        return "" if pane is None else pane.NEVER.get(action, "")
 
     def missing(self) -> frozenset[str]:
         """Actions that there are none of on this screen now."""

@@ -34,7 +34,8 @@ class KeyBar(LineWidget):
     def lines(self, width: int, height: int) -> list[Line]:
         """Draw the line and note where each key is, for the mouse."""
         labels = {action: self._label_of(action, width) for action in BAR}
-        wanted = [(action, off) for action in BAR if (off := self._off(action, width)) is not None]
+        shown = self.console.refusals_shown()
+        wanted = [(action, off) for action in BAR if (off := self._off(action, shown(action.id), width)) is not None]
         # The last one needs no blanks behind it.
         room, chosen = width + 1, dict[Action, bool]()
         for action, off in sorted(wanted, key=lambda pair: (pair[0].id not in ALWAYS, pair[0].rank)):
@@ -51,9 +52,8 @@ class KeyBar(LineWidget):
         spans[-1] = (spans[-1][0].rstrip(), spans[-1][1])
         return [fit(spans, width, fill="text/bar")]
 
-    def _off(self, action: Action, width: int) -> bool | None:
+    def _off(self, action: Action, reason: str | None, width: int) -> bool | None:
         """Whether the key is off; None: it has no place here. What can never be done here, and no undo, has none."""
-        reason = self.console.refusal_shown(action.id)
         gone = bool(reason) and (width < LEAST_OFF or action.id == "undo")
         if reason is None or gone or (action.changes and self.console.operator.read_only):
             return None
