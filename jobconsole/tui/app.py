@@ -16,6 +16,7 @@ from functools import partialmethod
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rich.console import RenderableType
 from textual import events
 from textual.app import SystemCommand
 from textual.await_complete import AwaitComplete
@@ -46,7 +47,7 @@ from jobconsole.tui.navigation import Navigation
 from jobconsole.tui.screens.help import Commands, HelpScreen, keys_of
 from jobconsole.tui.screens.refusals import Refusals
 from jobconsole.tui.screens.view import View
-from jobconsole.tui.terminal import compress_styles, end_with_terminal, mend_suspension, notification
+from jobconsole.tui.terminal import changes_only, compress_styles, end_with_terminal, mend_suspension, notification
 from jobconsole.tui.views import FIRST, VIEWS
 from queue_core.errors import QueueCoreError
 from queue_core.model.report import SignatureInfo
@@ -218,6 +219,10 @@ class ConsoleApp(InTurn, inherit_bindings=False):
     def get_driver_class(self) -> type[Driver]:
         """The way to the terminal, which may be a slow one."""
         return compress_styles(mend_suspension(super().get_driver_class()))
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        """Draw, in few bytes."""
+        super()._display(screen, changes_only(renderable))
 
     def refusal_of(self, action: str) -> str | None:
         """Why an action is off; "" when it is on, None when there is no such thing here."""

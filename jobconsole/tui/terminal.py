@@ -16,6 +16,8 @@ from functools import lru_cache
 from typing import Any, TextIO
 
 from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from textual._compositor import ChopsUpdate
 from textual.driver import Driver
 
 from queue_core.model.text import safe
@@ -120,7 +122,35 @@ def notification(title: str, text: str, environ: Mapping[str, str]) -> str:
     return "".join(wrapped if environ.get("TMUX") else sequences)
 
 
-# Fewer bytes for the same picture: of two styles in a row, only the difference is sent to the terminal.
+# Fewer bytes for the same picture: only the cells that have changed are sent to the terminal.
+#
+# Textual ends a line at the last cell that has changed, and begins it where its widget begins: an age in a list would
+# cost all columns before it.
+
+
+def changes_only(drawing: RenderableType | None) -> RenderableType | None:
+    """Return what draws the same and sends no cells before those that have changed."""
+    if isinstance(drawing, ChopsUpdate):
+        return _Changes(drawing.chops, drawing.spans, drawing.chop_ends)
+    return drawing
+
+
+class _Changes(ChopsUpdate):
+    """The parts of lines that have changed, from their first cell on."""
+
+    def render_segments(self, console: Console) -> str:
+        return "".join(self._parts(console))
+
+    def _parts(self, console: Console) -> Iterator[str]:
+        for y, first, last in self.spans:
+            for end, (begin, strip) in zip(self.chop_ends[y], self.chops[y].items(), strict=False):
+                start, stop = max(first, begin), min(last, end)
+                if strip is not None and start < stop:
+                    yield f"\x1b[{y + 1};{start + 1}H"
+                    yield strip.crop(start - begin, stop - begin).render(console)
+
+
+# And of two styles in a row, only the difference.
 #
 # Textual ends each piece of text with a reset and repeats all of the next one's colours; over SSH that is most of
 # what a picture costs.

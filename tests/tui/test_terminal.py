@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import os
 import random
@@ -13,12 +14,16 @@ from contextlib import suppress
 
 import pytest
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
+from textual.drivers.headless_driver import HeadlessDriver
 from textual.drivers.linux_driver import LinuxDriver
 
 from jobconsole.format.spans import changed
 from jobconsole.tui.app import ConsoleApp
+from jobconsole.tui.screens.jobs import StateTabs
 from jobconsole.tui.terminal import _Drawing, compress_styles, mend_suspension, shortened
 from queue_core import JobQueue
+from tests.tui.seat import WIDE, seated
+from tests.tui.still import show, snapshot, still_app
 
 _TOKENS = re.compile(r"\x1b\[([0-9;]*)m|\x1b\[(\d+);(\d+)H|(.)", re.DOTALL)
 COLOURS = ["38;5;188", "38;5;246", "38;2;1;2;3", "31", "97"]
@@ -105,6 +110,26 @@ async def test_the_console_writes_through_it(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(plain, "write", lambda driver, data: written.append(data))
     app.driver_class.write(object.__new__(app.driver_class), "\x1b[0m\x1b[1ma\x1b[0m\x1b[1mb\x1b[0m")
     assert written == ["\x1b[0m\x1b[1mab\x1b[0m"]
+
+
+async def test_only_the_cells_that_have_changed_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a line before them was sent, too: a list with ages cost three times as much."""
+    written: list[str] = []
+    async with seated(still_app(), WIDE, drawn=True) as seat:
+        await show(seat)
+        await seat.press("3")
+        await seat.until("running 96")
+        monkeypatch.setattr(HeadlessDriver, "is_headless", False)
+        monkeypatch.setattr(HeadlessDriver, "write", lambda driver, data: written.append(data))
+        now = snapshot()
+        seat.app.model.adopt(dataclasses.replace(now, totals=dataclasses.replace(now.totals, running=97)))
+        tabs = seat.view.query_one(StateTabs)
+        tabs.repaint()
+        await seat.until(lambda: "97" in "".join(written))
+        column = seat.text().splitlines()[tabs.region.y].index(" running 97 ") + 1
+        drawn, _ = picture(next(data for data in written if "97" in data))
+        assert "".join(char for char, *_ in drawn) == " running 97 "
+        assert drawn[0][1] == f"{tabs.region.y + 1};{column}"
 
 
 async def test_an_ended_console_handles_no_signal_any_more() -> None:
