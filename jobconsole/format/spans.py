@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -142,18 +142,34 @@ def around(spans: Sequence[Span], room: int, ellipsis: str = "…") -> Spans:
     return (*([cut] if first else ()), *spans[first:end], *([cut] if end < len(spans) else ()))
 
 
-def changed(before: Line, after: Line) -> range:
-    """Return the cells in which two lines differ, to whole spans; all of them where the lines are not equally long."""
+def changed(before: Line, after: Line) -> list[range]:
+    """Return the cells in which two lines differ, to whole spans; all of them where the lines are not equally long.
+
+    A few cells between two spans that differ are among them: they take no more bytes than a move of the cursor.
+    """
     size = width_of(after)
     if width_of(before) != size:
-        return range(size)
-    first, least = 0, min(len(before), len(after))
-    while first < least and before[first] == after[first]:
-        first += 1
-    last = 0
-    while last < least - first and before[-1 - last] == after[-1 - last]:
-        last += 1
-    return range(width_of(after[:first]), size - width_of(after[len(after) - last :]))
+        return [range(size)]
+    drawn, found = dict(_placed(before)), list[range]()
+    for cell, span in _placed(after):
+        if drawn.get(cell) == span:
+            continue
+        first = found.pop().start if found and cell - found[-1].stop < LEAST_GAP else cell
+        found.append(range(first, cell + width_of((span,))))
+    return found
+
+
+LEAST_GAP = 16
+"""Cells from which moving the cursor over them takes fewer bytes than drawing them."""
+
+
+def _placed(line: Line) -> Iterator[tuple[int, Span]]:
+    """Return each span that shows something with its first cell."""
+    cell = 0
+    for span in line:
+        if size := width_of((span,)):
+            yield cell, span
+        cell += size
 
 
 def wrap(text: str, width: int, most: int = 0, ellipsis: str = "…") -> list[str]:

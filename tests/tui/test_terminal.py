@@ -170,19 +170,23 @@ async def test_drawing_goes_on_without_a_trace_when_the_terminal_is_gone(monkeyp
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "cells"),
+    ("before", "after", "parts"),
     [
-        ("a b c", "a x c", range(1, 2)),
-        ("a b c", "a b c", range(3, 3)),
-        ("a b c", "x b y", range(3)),
-        ("a a", "a a a", range(3)),
-        ("long b long", "long x long", range(4, 5)),
-        ("a a b", "a b b", range(1, 2)),
+        ("a b c", "a x c", [range(1, 2)]),
+        ("a b c", "a b c", []),
+        ("a b c", "x b y", [range(3)]),
+        ("a a", "a a a", [range(3)]),
+        ("long b long", "long x long", [range(4, 5)]),
+        ("a a b", "a b b", [range(1, 2)]),
+        ("ab c", "a bc", [range(3)]),
+        ("20s a-column-that-stays 7%", "21s a-column-that-stays 8%", [range(3), range(22, 24)]),
+        ("20s a-column 7%", "21s a-column 8%", [range(13)]),
+        ("20s 注文注文注文注文注文 7%", "21s 注文注文注文注文注文 8%", [range(3), range(23, 25)]),
     ],
 )
-def test_the_part_of_a_line_that_changed(before: str, after: str, cells: range) -> None:
+def test_the_parts_of_a_line_that_changed(before: str, after: str, parts: list[range]) -> None:
     old, new = (tuple((text, "text") for text in line.split()) for line in (before, after))
-    assert changed(old, new) == cells
+    assert changed(old, new) == parts
 
 
 def test_what_a_terminal_cannot_show_keeps_its_cells() -> None:

@@ -58,7 +58,7 @@ class LineWidget(Widget):
         for y in places:
             self._strips.pop(y, None)
         if places:
-            self.refresh(*(self._part(y, before[y], self._lines[y]) for y in places))
+            self.refresh(*(part for y in places for part in self._parts(y, before[y], self._lines[y])))
 
     def repaint_all(self) -> None:
         """Draw everything again, for another size or palette."""
@@ -79,13 +79,13 @@ class LineWidget(Widget):
         lines = self.lines(width, height)[:height]
         return lines + [()] * (height - len(lines))
 
-    def _part(self, y: int, before: Line, after: Line) -> Region:
-        """The part of a line that has changed."""
+    def _parts(self, y: int, before: Line, after: Line) -> list[Region]:
+        """The parts of a line that have changed."""
         width = self.size.width
         # Text that is made harmless only when it is drawn may take more cells than were computed.
         whole = any(not text.isprintable() for text, _ in (*before, *after)) or width_of(after) != width
-        cells = range(width) if whole else changed(before, after)
-        return Region(cells.start, y, len(cells), 1)
+        found = [range(width)] if whole else changed(before, after)
+        return [Region(cells.start, y, len(cells), 1) for cells in found]
 
     def _strip(self, y: int) -> Strip:
         width = self.size.width
