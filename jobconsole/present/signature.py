@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from jobconsole.format.humanize import age, exact, moment_of
 from jobconsole.present.facts import Fact, Facts, moment
 from queue_core.model.text import safe
-from queue_core.model.triage.signatures import NEXT, NOW, Ruled, SignatureFacts, SignatureRule, SignatureState
+from queue_core.model.triage.signatures import (
+    NEXT,
+    NOW,
+    Ruled,
+    SignatureFacts,
+    SignatureRule,
+    SignatureState,
+    growth_end,
+)
 
 if TYPE_CHECKING:
     from jobconsole.format.spans import RenderContext, Spans
@@ -119,7 +128,7 @@ def _moment(at: float | None, now: datetime | None) -> str:
 
 def _grown(facts: SignatureFacts) -> int:
     """Return at how many dead jobs a mute ends."""
-    return round(min(facts.at_count * (facts.factor or 1.0), 1e18))
+    return ceil(min(growth_end(facts), 1e18))
 
 
 def of_state(state: SignatureState, now: datetime | None = None) -> Facts:

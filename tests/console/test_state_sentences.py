@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jobconsole.present.signature import since_mark, state_sentence
-from queue_core.model.triage.signatures import NEXT, NOW, SignatureFacts, SignatureState
+from queue_core.model.triage.signatures import NEXT, NOW, SignatureFacts, SignatureState, grown_out
 
 AT = datetime(2026, 3, 1, 1, 40, tzinfo=UTC).timestamp()
 BACK: dict[str, Any] = {"regressed_at": AT + 5_100, "regressed_on": "r125"}
@@ -47,3 +47,11 @@ def test_since_is_the_first_release_and_of_what_is_back_the_one_on_which_it_came
     state: dict[str, Any], mark: str
 ) -> None:
     assert since_mark(SignatureState("9f31c2aa04d1", **state)) == mark
+
+
+@pytest.mark.parametrize(("at_count", "factor", "number"), [(0, 3.0, 3), (1, 1.2, 2), (310, 10.0, 3_100)])
+def test_a_mute_names_the_count_that_ends_it(at_count: int, factor: float, number: int) -> None:
+    facts = SignatureFacts(state="muted", factor=factor, at_count=at_count)
+    state = SignatureState("9f31c2aa04d1", "muted", facts)
+    assert state_sentence(state) == f"muted until there are {number:,} jobs"
+    assert (grown_out(facts, number - 1), grown_out(facts, number)) == (False, True)

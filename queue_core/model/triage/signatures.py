@@ -333,7 +333,12 @@ def mute_over(facts: SignatureFacts, count: int, now: float) -> bool:
 
 def grown_out(facts: SignatureFacts, count: int) -> bool:
     """Return whether a mute has ended by growth."""
-    return facts.factor is not None and count >= max(1, facts.at_count) * facts.factor
+    return facts.factor is not None and count >= growth_end(facts)
+
+
+def growth_end(facts: SignatureFacts) -> float:
+    """Return at how many dead jobs a mute ends that has a factor."""
+    return max(1, facts.at_count) * (facts.factor or 1.0)
 
 
 def _since(
