@@ -174,7 +174,8 @@ class Sentinels:
 
     def absent(self, host: Host) -> str:
         """Return the beginning of a sentence about a primary that cannot be connected to."""
-        known = f"{self._answered} of {len(self._hosts)} Sentinels answer"
+        answer = "Sentinel answers" if len(self._hosts) == 1 else "Sentinels answer"
+        known = f"{self._answered} of {len(self._hosts)} {answer}"
         least = len(self._hosts) // 2 + 1
         quorum = "" if self._answered >= least else f", and without {least} of them there is no failover"
         return f"the primary '{self._name}' at {named(host[0], str(host[1]))} is away ({known}{quorum})"

@@ -159,6 +159,14 @@ class TestJudgement:
         assert advice in check.advice
 
     @pytest.mark.parametrize(
+        ("number", "said"),
+        [(1, "1 of 1 Sentinel of 'shop' answers, 1 replica, "), (3, "3 of 3 Sentinels of 'shop' answer, 1 replica, ")],
+    )
+    def test_one_sentinel_is_no_several(self, number: int, said: str) -> None:
+        sentinels = {"name": "shop", "sentinels": number, "answering": number, "replicas": 1, "quorum": True}
+        assert check_redis(REDIS | {"sentinel": sentinels})[-1].finding == f"{said}with a quorum"
+
+    @pytest.mark.parametrize(
         ("overview", "name", "level", "said"),
         [
             (replace(WELL, workers=()), "workers", "warn", "0 alive, 0 lost"),

@@ -74,6 +74,14 @@ async def test_one_operation_in_detail_with_its_jobs(
         await seat.until(lambda: seat.view.focused is seat.table("operations"))
 
 
+async def test_an_operation_of_one_job_is_no_several(sit: Sit, jobs: JobQueue, world: World) -> None:
+    await ask(jobs, await crowd(world, 1), pace=Rollout(when_release="r9"))
+    async with sit() as seat:
+        await at_operations(seat, 1)
+        await seat.press("X")
+        await seat.until("0 of 1 job is done")
+
+
 async def test_it_is_paused_goes_on_and_is_cancelled(sit: Sit, jobs: JobQueue, world: World) -> None:
     ids = await crowd(world, 5)
     asked = await ask(jobs, ids, pace=CAREFUL)
