@@ -77,8 +77,6 @@ def operate(options: argparse.Namespace, output: Output, verb: Verb, narrowed: S
         await check_queue(jobs, options.queue)
         found = replace(chosen, ids=await find_ids(jobs, chosen.ids))
         plan, warnings = await _planned(jobs, options, verb, found)
-        if not plan.ids:
-            await check_signature(jobs, options.signature)
         if options.dry_run:
             plan, explained = await _foreseen(jobs, verb, plan) if found.ids else (plan, _Result(_empty(plan)))
             return _report_dry_run(output, verb, plan, replace(explained, warnings=tuple(warnings)))
@@ -112,6 +110,7 @@ async def _planned(
     changes, rollout = options_and_rollout(options, len(made.ids))
     made = replace(made, options=changes, rollout=rollout, why=options.why)
     if not made.ids:
+        await check_signature(jobs, options.signature)
         return made, await hint_types(jobs, chosen.where)
     warnings = await cautions(jobs.inspector, jobs.operations, target, made)
     for sentence in warnings:
