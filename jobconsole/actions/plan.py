@@ -343,7 +343,8 @@ async def breakdown(inspector: Inspector, target: Target) -> Facts:
     Raises:
         StoreUnavailable: the store did not answer in time.
     """
-    known = {label for label, _ in target.facts}
+    # When the first of the dead jobs of signatures died is read here: the list has when their first ever died.
+    known = {label for label, _ in target.facts if label != "died" or not target.signatures}
     if not target.wheres:
         return await _sample(inspector, target.ids[0]) if target.ids and "sample" not in known else ()
     rows: list[JobLine] = []
@@ -355,7 +356,7 @@ async def breakdown(inspector: Inspector, target: Target) -> Facts:
         more = more or page.cursor is not None
         if "died" not in known and page.cursor is not None:
             oldest += [job_line(job) for job in (await inspector.jobs(where, 1, None, "oldest")).jobs]
-        if len(rows) >= wanted:
+        if len(rows) >= wanted and not target.signatures:
             more = more or where is not target.wheres[-1]
             break
     facts = facts_of(rows, rows + oldest, more) if rows else ()

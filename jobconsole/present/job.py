@@ -255,14 +255,19 @@ def head_lines(
 
 
 def cause_lines(
-    subject: DetailSubject, data: DetailData | None, context: RenderContext, width: int, notes: GroupNotes | None = None
-) -> list[Line]:
-    """Return what a breakdown or a comparison is about, in two lines; with `notes` the trend and the releases, too."""
+    subject: DetailSubject, data: DetailData | None, context: RenderContext, width: int,
+    notes: GroupNotes | None = None, first: datetime | None = None,
+) -> list[Line]:  # fmt: skip
+    """Return what a breakdown or a comparison is about, in two lines; with `notes` the trend and the releases, too.
+
+    `first`: when the first of the dead jobs died, where that is known.
+    """
     if subject.group is None:
         return job_lines(data.job, context, width)[:1] if data else [((subject.job_id, "muted"),)]
     title, facts = wrap(subject.group.title, width), of_group(subject.group)
-    first, last = (moment_of(at, context.now) for at in (subject.group.first_seen, subject.group.last_seen))
-    counted = (Fact("jobs", humanize.exact(subject.group.count), "strong"), Fact("died", f"{first} to {last}"))
+    last = moment_of(subject.group.last_seen, context.now)
+    died = f"{moment_of(first, context.now)} to {last}" if first is not None else f"until {last}"
+    counted = (Fact("jobs", humanize.exact(subject.group.count), "strong"), Fact("died", died))
     lines: list[Line] = [
         ((title[0] + ("…" if len(title) > 1 else ""), "bad"),),
         *packed((*counted, *only(facts, "types")), context, width, HEAD),

@@ -249,6 +249,8 @@ class Breakdown:
     completed: int
     # the end of the completed job that ended longest ago
     since: datetime | None
+    # when the first of the dead ones died, or before; None: not known
+    first: datetime | None
     dimensions: tuple[Dimension, ...]
     # the fields of payloads that distinguish dead from completed jobs best, at most three
     fields: tuple[Dimension, ...]

@@ -128,7 +128,7 @@ class World:
         return job_id
 
     async def trashed(self, **given: Any) -> Claim:
-        claim = await self.ended("dead", **given)
+        claim = await self.ended("dead", given.pop("fields", None), **given)
         assert (await self.change("delete", [claim.id])).ids == (claim.id,)
         return claim
 

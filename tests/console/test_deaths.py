@@ -7,9 +7,41 @@ from pathlib import Path
 
 import pytest
 
+from jobconsole.actions.plan import Target, breakdown, dead_of
 from jobconsole.core.snapshot import SnapshotNeeds, read_snapshot
+from jobconsole.format.humanize import moment_of
+from queue_core.model.filters import Filter
+from tests.conformance.making import failure
 from tests.conformance.modes import Opener, memory, sqlite
 from tests.emptying import new_file
+
+
+@pytest.mark.parametrize("mode", [memory, sqlite])
+async def test_the_times_of_death_before_a_change_are_those_of_its_jobs(
+    mode: Callable[[str | None], Opener], tmp_path: Path
+) -> None:
+    """The first death of the signature is another's: that job was deleted."""
+    new_file(tmp_path / "jobs.db")
+    world = await mode(str(tmp_path / "jobs.db"))()
+    names = ("aaaaaaaaaaaa", "bbbbbbbbbbbb")
+    fields = [{"failure": failure(signature=name)} for name in names]
+    try:
+        await world.trashed(fields=fields[0])
+        await world.advance(3600)
+        died = []
+        for one in (fields[0], fields[1], fields[0], fields[1]):
+            died.append((await world.job((await world.ended("dead", one)).id)).updated_at)
+            await world.advance(60)
+        for chosen, first, last in ((names[:1], 0, 2), (names, 0, 3), (names[1:], 1, 3)):
+            wheres = tuple(dead_of(name, Filter()) for name in chosen)
+            target = Target("some", wheres=wheres, signatures=chosen, facts=(("types", "t 2"), ("died", "until then")))
+            found = dict(await breakdown(world.inspector, target))
+            times = [moment_of(died[number], died[last]) for number in (first, last)]
+            assert found["died"] == f"from {times[0]} to {times[1]}"
+            counts = [(await world.inspector.dead_counts(name)).first for name in chosen]
+            assert min(one for one in counts if one) == died[first]
+    finally:
+        await world.close()
 
 
 @pytest.mark.parametrize("window", [900.0, 3_600.0])

@@ -19,7 +19,7 @@ def fixed_breakdown(signature: str, since: datetime) -> Breakdown:
     hosts = (share("mx-7", 0.97, 0.25, "host"), share("mx-2", 0.03, 0.25, "host"))
     workers = tuple(share(f"mx-{number}:12:aaaaaa", 0.125, 0.13, "worker") for number in range(3))
     return Breakdown(
-        signature, "send_email", 38_902, 2_000, 400, since,
+        signature, "send_email", 38_902, 2_000, 400, since, since,
         (
             Dimension("release", (share("r124", 1.0, 0.52, "release"),), 1, 2_000),
             Dimension("host", hosts, 2, 2_000),

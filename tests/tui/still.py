@@ -243,7 +243,8 @@ class StillOperationReader(OperationReader):
     async def facts(self, target: Target) -> Facts:
         """Read the same facts."""
         earlier = "02:58:00 ana: canary of 10: 10 failed again, stopped (#81)"
-        return (("sample", "0001 send_email: smtp mx-7:25 timed out after 10s"), ("before", earlier))
+        died = [("died", "from 02:52:10 to 03:07:37")] if target.signatures else []
+        return (*died, ("sample", "0001 send_email: smtp mx-7:25 timed out after 10s"), ("before", earlier))
 
 
 class StillOperator(Operator):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
+from datetime import datetime
 from functools import partial
 
 from textual.dom import DOMNode
@@ -65,6 +66,12 @@ class Causes:
         if self._breakdown is None or self._breakdown[0] != signature or isinstance(self._breakdown[1], str):
             return ()
         return tuple(one.name.removeprefix("payload.") for one in self._breakdown[1].fields)
+
+    def first_death(self, signature: str | None) -> datetime | None:
+        """When the first of the dead jobs of a signature died; None: not known, or not yet."""
+        if self._breakdown is None or self._breakdown[0] != signature or isinstance(self._breakdown[1], str):
+            return None
+        return self._breakdown[1].first
 
     def known(self, signature: str) -> bool:
         """Whether the breakdown of a signature was read, or could not be."""

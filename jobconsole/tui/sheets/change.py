@@ -170,7 +170,8 @@ class ChangeSheet(PlanSheet):
         return [*lines[: max(2, room - len(warned))], *warned][:room]
 
     def _known(self) -> list[tuple[str, str]]:
-        every = [*self.chosen.facts, *(self._facts or ())]
+        read = self._facts or ()
+        every = [*(fact for fact in self.chosen.facts if fact[0] not in dict(read)), *read]
         facts = merged(every) if self.verb == "retry" else [fact for fact in every if fact[0] != "release"]
         there = {label for label, _ in facts}
         waiting = "reading ..." if self._facts is None else "none"

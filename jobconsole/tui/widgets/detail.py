@@ -218,7 +218,8 @@ class Detail(ScrollPane):
         """Why the jobs of the group died, or this one: what they have in common, or how its payload differs."""
         context, rule = self.console.render_context(), ((self.console.glyphs.rule * width, "line"),)
         notes = self._notes() if self.inner_height >= LEAST_TREND else None
-        lines = [*cause_lines(self.subject, self._loaded, context, width, notes), rule]
+        first = self.causes.first_death(self._signature)
+        lines = [*cause_lines(self.subject, self._loaded, context, width, notes, first), rule]
         self._causes_at = len(lines)
         if self.tab == COMPARE:
             return lines + self.causes.comparison(self.subject.job_id, context, width)

@@ -237,14 +237,13 @@ class SignatureTable(MarkTable[SignatureInfo]):
         types: Counter[str] = Counter()
         for info in chosen:
             types.update(dict(info.types))
-        first, last = min(info.first_seen for info in chosen), max(info.last_seen for info in chosen)
         hints = [hint for info in chosen if (hint := self.console.hint_for(info))]
         states = [state for info in chosen if (state := self.states.get(info.signature))]
         runbooks = [state.runbook for state in states if state.runbook]
         facts = [
             ("types", ", ".join(f"{name} {exact(number)}" for name, number in types.most_common(5))),
             ("queues", ", ".join(sorted({queue for info in chosen for queue in info.queues}))),
-            ("died", f"from {moment_of(first, now)} to {moment_of(last, now)}"),
+            ("died", f"until {moment_of(max(info.last_seen for info in chosen), now)}"),
             *(("filter", text) for text in [self.filter_text] if text),
             *(("repair", hint) for hint in hints[:1]),
             *(("runbook", safe(one, LINE)) for one in runbooks[:1]),

@@ -124,6 +124,7 @@ def _broken_down(sample: _Sample, began: float) -> Breakdown:
         sampled=len(dead),
         completed=len(completed),
         since=min(ends, default=None),
+        first=counts.first,
         dimensions=tuple(_dimensions(dead, completed, counts)),
         fields=tuple(found),
         compared=compared,
