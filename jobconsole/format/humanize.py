@@ -49,6 +49,15 @@ def age(seconds: float | None) -> str:
     return f"{int(seconds // 604800)}w"
 
 
+def remaining(seconds: float) -> str:
+    """Return how long something still lasts, to the nearest unit, in at most four characters: 4h for 3:59:59; now."""
+    for limit, size, unit in ((60, 1, "s"), (3600, 60, "m"), (86400, 3600, "h"), (86400 * 99, 86400, "d")):
+        number = round(seconds / size)
+        if number * size < limit:
+            return f"{number}{unit}" if number > 0 else "now"
+    return f"{round(seconds / 604800)}w"
+
+
 def duration(seconds: float | None) -> str:
     """Return 850ms, 1.2s, 12s, 1m27, 2h05 or 3d04; "" for None."""
     if seconds is None:

@@ -24,8 +24,8 @@ def state_spans(word: str, context: RenderContext) -> Spans:
 
 def until(seconds: float) -> str:
     """Return how long until something: in 4s, in 12m, in 3h; now."""
-    age = humanize.age(max(0.0, seconds))
-    return age if age == "now" else f"in {age}"
+    left = humanize.remaining(seconds)
+    return left if left == "now" else f"in {left}"
 
 
 def _next(line: ScheduleLine, context: RenderContext) -> Spans:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from jobconsole.format.humanize import age, exact, moment_of
+from jobconsole.format.humanize import exact, moment_of, remaining
 from jobconsole.present.facts import Fact, Facts, moment
 from queue_core.model.text import safe
 from queue_core.model.triage.signatures import (
@@ -50,7 +50,7 @@ def state_spans(state: SignatureState | None, context: RenderContext, short: boo
         return ()
     word = state_word(state)
     if state.word == "muted" and state.facts.until is not None:
-        word = f"{word} {age(max(0.0, state.facts.until - context.now.timestamp()))}"
+        word = f"{word} {remaining(state.facts.until - context.now.timestamp())}"
     elif state.word == "resolved" and state.facts.release not in (NEXT, NOW):
         word = f"{'res.' if short else word} {safe(state.facts.release, 12)}"
     return ((word if short else f"{word} ", "bad" if state.needs_attention else "faint"),)

@@ -56,6 +56,28 @@ def test_ages(seconds: float | None, text: str) -> None:
     assert humanize.age(seconds) == text
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "now"),
+        (0.2, "now"),
+        (0.8, "1s"),
+        (59.7, "1m"),
+        (3599.9, "1h"),
+        (4 * 3600 - 0.5, "4h"),
+        (86400 - 3, "1d"),
+        (86400 * 99 - 1, "14w"),
+    ],
+)
+def test_what_has_just_begun_lasts_as_long_as_was_chosen(seconds: float, text: str) -> None:
+    assert humanize.remaining(seconds) == text
+
+
+@given(st.floats(min_value=-10, max_value=3600 * 24 * 365 * 10))
+def test_what_remains_takes_four_characters_at_most(seconds: float) -> None:
+    assert len(humanize.remaining(seconds)) <= 4
+
+
 @given(st.floats(min_value=0, max_value=3600 * 24 * 365 * 10))
 def test_an_age_takes_four_characters_at_most(seconds: float) -> None:
     assert len(humanize.age(seconds)) <= 4

@@ -9,7 +9,7 @@ import pytest
 from jobconsole.core.progress import OperationPages, operation_line, operations_line
 from jobconsole.format.glyphs import UNICODE
 from jobconsole.present.facts import of_operation
-from jobconsole.present.operation import OPERATIONS
+from jobconsole.present.operation import OPERATIONS, strip_line
 from jobconsole.tui.sheets.change import merged
 from queue_core.model.operation import Operation, OperationRequest, Outcomes, Rollout
 from tests.console.test_facts import MOMENT, operation, text_of
@@ -42,6 +42,13 @@ RUNNING = operation(82, total=1204, done=640, processed=640, barrier=1204)
 )
 def test_the_state_of_an_operation(one: Operation, rate: float | None, undone_by: int, text: str) -> None:
     assert state_cell(one, rate, undone_by) == text
+
+
+@pytest.mark.parametrize(("rate", "before"), [(40.0, "ETA 14s"), (0.0, "0/s"), (None, "640/1,204 ")])
+def test_who_asked_for_an_operation_is_apart_from_what_is_before(rate: float | None, before: str) -> None:
+    line = replace(operation_line(RUNNING), rate=rate)
+    shown = "".join(text for text, _ in strip_line(line, MOMENT, 120))
+    assert f"{before} {UNICODE.separator} {line.user} " in shown
 
 
 def test_those_that_wait_for_a_release_are_counted_apart() -> None:

@@ -106,7 +106,7 @@ async def test_a_mute_is_set_and_undone(sit: Sit, jobs: JobQueue, buried: Buried
         assert (await state_of(jobs)).word == "new"
         await seat.press("enter")
         await seat.until("muted for 4h, u undoes it")
-        await seat.until("muted 3h" if size != COMPACT else "muted")
+        await seat.until("muted 4h" if size != COMPACT else "muted")
         state = await state_of(jobs)
         assert state.word == "muted"
         assert state.facts.until is not None
@@ -140,7 +140,7 @@ async def test_muted_and_resolved_exclude_each_other(sit: Sit, jobs: JobQueue, b
     await jobs.signatures.mute(SMTP, for_="1h")
     async with sit() as seat:
         await at(seat)
-        await seat.until("muted 59m")
+        await seat.until("muted 1h")
         await seat.press("V")
         await seat.until("[now]")
         await seat.until("[not]")
