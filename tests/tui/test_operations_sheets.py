@@ -95,6 +95,22 @@ async def test_fields_are_stepped_through_and_typed_into(sit: Sit, jobs: JobQueu
         assert job.status in {Status.SCHEDULED, Status.QUEUED}
 
 
+async def test_a_ramp_takes_the_mark_of_the_canary_away(sit: Sit, world: World, jobs: JobQueue) -> None:
+    await crowd(world, 12)
+    async with sit() as seat:
+        await open_sheet(seat, error="KeyError")
+        await seat.until("canary   [none]")
+        await at_field(seat, "ramp")
+        await seat.press("right")
+        await seat.until("[1,10,100]", but="[none]")
+        await at_field(seat, "canary")
+        await seat.until("a ramp is chosen")
+        await seat.press("right", "5", "down", "down")
+        await seat.until("❯ ramp")
+        await seat.press("left")
+        await seat.until("canary   [none]")
+
+
 @pytest.mark.parametrize(
     ("label", "keys", "said"),
     [

@@ -125,6 +125,8 @@ class ChoiceField(Field, Generic[V]):
         self._chosen = 0
         self._parse = parse
         self._letters = letters
+        # what another field has chosen counts in the place of it
+        self.replaced = False
 
     @property
     def value(self) -> V:
@@ -158,12 +160,16 @@ class ChoiceField(Field, Generic[V]):
 
     def accepts(self, character: str) -> bool:
         """Digits first; letters of units behind them."""
+        if self.replaced:
+            return False
         if not self._letters:
             return True
         return character in self._letters and (character.isdigit() or character == "-" or bool(self.typed))
 
     def step(self, step: int) -> None:
         """Choose the next of the values."""
+        if self.replaced:
+            return
         if not self.typed:
             self._chosen = max(0, min(len(self._choices) - 1, self._chosen + step))
         self.typed = ""
@@ -171,6 +177,8 @@ class ChoiceField(Field, Generic[V]):
 
     def span(self) -> Line:
         """All values, the chosen one between brackets; what is typed instead of them."""
+        if self.replaced:
+            return tuple((f" {word} ", "faint") for word in ([self.typed] if self.typed else dict(self._choices)))
         if self.typed:
             return ((f"[{self.typed}{'_' if self.has_focus else ''}]", "bad" if self.problem else "strong"),)
         spans = [self._word(place) for place in range(len(self._choices))]

@@ -50,6 +50,7 @@ HINTS = {
     "verdict": "of the canary: count a job at its first failed attempt, or when it has no retries left",
     "ramp": "so many, then so many, then the rest; each step waits for its jobs, as a canary does; type 5,50",
     "more": "Enter unfolds them: when jobs are due, over how long, another queue, another priority",
+    "replaced": "a ramp is chosen, and has the first steps: no canary runs before it; ramp none brings it back",
     "canary": "so many first, the rest only once these succeed; type another number",
     "rate": "jobs per second, so that live jobs still get through; type another number",
     "stop": "stops and waits for you above this share of failures; type another percentage",
@@ -191,6 +192,14 @@ class RetryFields(Vertical):
         begins = self._field("begins").value
         at, release = (begins, None) if isinstance(begins, datetime) else (None, begins)
         return check_rollout(Rollout(canary, self._field("rate").value, stop, early, ramp, at, release))
+
+    @on(Field.Changed)
+    def weigh(self) -> None:
+        """Take the canary's mark away where a ramp is chosen: it has the first steps then."""
+        canary, ramp = self._field("canary"), self._field("ramp")
+        canary.replaced = not ramp.problem and bool(ramp.value)
+        canary.hint = HINTS["replaced" if canary.replaced else "canary"]
+        canary.repaint()
 
     def options(self) -> ChangeOptions:
         """Return delay, spread, queue and priority that the fields hold.
