@@ -280,7 +280,7 @@ class View(ViewFrame):
 
     def do_frames(self) -> None:
         """Show or fold the frames of libraries."""
-        self.query_one(Detail).fold()
+        self.notice.show(self.query_one(Detail).fold(), "muted")
 
     def do_resync(self) -> None:
         """Read everything again."""

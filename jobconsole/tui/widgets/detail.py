@@ -321,14 +321,17 @@ class Detail(ScrollPane):
         """Show the payload beside the last one that succeeded."""
         self.turn_to(COMPARE)
 
-    def fold(self) -> None:
-        """Show or fold what is equal, or the frames of libraries."""
+    def fold(self) -> str:
+        """Show or fold what is equal, or the frames of libraries; returns which of the two, in words."""
         if self.tab == COMPARE:
             self.causes.equal = not self.causes.equal
+            words = f"equal fields are {'shown' if self.causes.equal else 'left out'}"
         else:
             self.all_frames = not self.all_frames
             self.tab = STACK if self.tab == STACK else TRACEBACK
+            words = f"frames of libraries are {'shown' if self.all_frames else 'folded'}"
         self.repaint()
+        return words
 
     def scroll(self, lines: int) -> None:
         """Move the content; in a breakdown the cursor."""
