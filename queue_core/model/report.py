@@ -247,9 +247,8 @@ class Breakdown:
     # how many dead and how many completed jobs were looked at
     sampled: int
     completed: int
-    # the end of the completed job that ended longest ago
+    # the end of the completed job that ended longest ago; when the first of the dead ones died, or before
     since: datetime | None
-    # when the first of the dead ones died, or before; None: not known
     first: datetime | None
     dimensions: tuple[Dimension, ...]
     # the fields of payloads that distinguish dead from completed jobs best, at most three
