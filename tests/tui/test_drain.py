@@ -126,7 +126,7 @@ async def test_one_that_lost_its_store_is_undone_with_the_same_key(
         await seat.press("O")
         await seat.until("Drain a queue")
         await seat.press("enter")
-        await seat.until("postgres cannot be reached: #2 may have begun, u undoes it")
+        await seat.until("postgres cannot be reached: #2 may have begun; 4 shows it")
         assert await closed(jobs, "crm")
         await seat.press("u")
         await seat.until("queue crm takes new jobs again")

@@ -83,7 +83,7 @@ SHOWN_SECONDS = 12.0
 def short_failure(error: QueueCoreError) -> str:
     """Return a failure without what the connection gives for its reason, which the header leads to; "" for others."""
     if isinstance(error, OutcomeUnknown):
-        return f"{error.backend} {error.happened}: #{error.number} may have begun, u undoes it"
+        return f"{error.backend} {error.happened}: #{error.number} may have begun; 4 shows it"
     if isinstance(error, StoreUnavailable) and not isinstance(error, StoreRefused):
         return f"{error.backend} {error.happened}; what was asked for may be done or not"
     return ""
