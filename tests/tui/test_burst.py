@@ -195,7 +195,7 @@ async def test_the_commands_choose_what_was_typed(sit: Sit, buried: Buried) -> N
 
 
 async def test_a_key_works_out_once_what_its_bar_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For every binding and every key of the bar it was worked out again: half of the processor time of a key."""
+    """For every binding and every key of the bar it was worked out again: a third of the processor time of a key."""
     looks: list[View] = []
     missing = View.missing
 
