@@ -283,7 +283,7 @@ ABOVE = (
         "undo-of-a-drain-takes-the-move-of-another",
         "client/operating/drain.py",
         ("core/test_operations.py",),
-        ('f"{one.request.why}:".startswith(f"{why}:")', "one.request.why.startswith(why)"),
+        ('f"{one.request.why}:".startswith(why)', 'one.request.why.startswith(f"{DRAINS}{number}")'),
         keyword="another_drain",
     ),
     of_worker(

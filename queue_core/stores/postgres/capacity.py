@@ -36,13 +36,17 @@ class Running:
         # seconds of time.monotonic
         self._whole_at = float("-inf")
 
+    @property
+    def known(self) -> tuple[Sequence[str], int]:
+        """The jobs that ran as of the last count, and the token behind which others may have been claimed."""
+        return self._counted[0][:2] if self._counted else (self._known, self._above)
+
     def count(self, queue: Mapping[str, Any], rules: QueueRules, at_once: bool) -> Plan[tuple[int, Rows]]:
         """Return how many jobs run besides those in the row of `capacity/running`, and that row.
 
         `at_once`: the row is there by then; else by the end of the plan.
         """
-        if self._counted:
-            ((self._known, self._above, *_),) = self._counted
+        self._known, self._above = self.known
         began, running = time.monotonic(), 0
         if rules.concurrency is None:
             self._known, self._above = (), NEVER

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
-from typing import Any
 
 import psycopg
 import pytest
 
-from queue_core.errors import StoreUnavailable
+from queue_core.errors import QueueCoreError
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
@@ -53,17 +52,11 @@ async def test_ends_that_are_undone_count_as_running(new_store: NewStore, monkey
     store = new_store(rules=RULES)
     claims = await store.claim(request(MOST))
     assert len(claims) == MOST
-    real = capacity.Running.count
-
-    def counted(self: capacity.Running, *given: Any) -> Any:
-        found = yield from real(self, *given)
-        raise psycopg.errors.DiskFull("behind the count")
-        return found
-
     behind = request(4)._replace(start_count=4)
     ends = [outcome(claim, "completed") for claim in claims[:4]]
-    monkeypatch.setattr(capacity.Running, "count", counted)
-    with pytest.raises(StoreUnavailable):
+    # The server refuses the claim, which has counted in the statement before.
+    monkeypatch.setattr(capacity, "INLINE", 1 << 80)
+    with pytest.raises(QueueCoreError):
         await store.settle_and_claim(ends, [behind])
     monkeypatch.undo()
     assert await store.claim(request(MOST)) == []
@@ -124,7 +117,7 @@ async def test_with_more_running_than_are_remembered_all_leases_are_counted(
     assert len(await one.claim(request(MOST)._replace(queue="other", worker="another"))) == MOST
     for _ in range(2):
         assert [len(await store.claim(request(4))) for store in (one, two, one, two)] == [4, 4, 2, 0]
-        assert one._claimer._running[QUEUE]._known == []
+        assert one._claimer._running[QUEUE].known[0] == []
         held = await one._claims.run("capacity/running_scan", {"queue_id": 1, "some": 5})
         assert (held[0][0], len(held[0][1])) == (MOST, 5)
         await one._claims.run("heartbeat/hand_back", {"worker": WORKER, "started": "{}"})
@@ -146,12 +139,10 @@ async def test_a_count_reads_nothing_that_ended_before_the_last_one(new_store: N
         )
         for _ in range(3):
             await store.settle([outcome(claim, "completed") for claim in await store.claim(request(5))])
-        running = store._claimer._running[QUEUE]
-        assert set(running._known) >= {claim.id for claim in long}
-        asked = {"queue_id": 1, "running": list(running._known), "above": running._above}
+        running, last = store._claimer._running[QUEUE].known
+        assert set(running) >= {claim.id for claim in long}
+        asked = {"queue_id": 1, "running": list(running), "room": MOST}
         with psycopg.connect(**hot_options(PostgresSettings(url=postgres_url))) as connection:
-            read = [
-                looked_at(connection, "capacity/running", asked | {"above": above}) for above in (running._above, 0)
-            ]
+            read = [looked_at(connection, "capacity/running", asked | {"above": above}) for above in (last, 0)]
     assert read[0] < 100
     assert read[1] >= 20_000
