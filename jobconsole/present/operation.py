@@ -199,7 +199,10 @@ def _tail(line: OperationLine, context: RenderContext, left_out: int = 0) -> Spa
     if left_out == BRIEF:
         return (*spans, (f"{line.percent}%", "accent"), (counts, "text"), *speed(line))
     eta: Spans = (("  ETA ", "muted"), *left(line)) if left(line) else ()
-    return (*spans, *bar(line.percent, BAR, context.glyphs), (counts, "text"), *speed(line), *eta, ("  ", "text"))
+    rest = (*speed(line), *eta)
+    # A rate and a time end without the blank that counts have.
+    gap: Spans = ((" ", "text"),) if rest else ()
+    return (*spans, *bar(line.percent, BAR, context.glyphs), (counts, "text"), *rest, *gap)
 
 
 def operation_lines(

@@ -283,11 +283,11 @@ async def test_frames_of_libraries_are_shown_and_folded(sit: Sit, buried: Buried
         await seat.ready()
         await seat.until("1 library frame folded")
         await seat.press("t")
-        await seat.until("smtplib.py:398", but="libraries folded")
+        await seat.until("smtplib.py:398", but="frame folded")
         await seat.until("frames of libraries are shown")
         await seat.press("t")
         await seat.until("frames of libraries are folded")
-        await seat.until("1 frame of libraries folded")
+        await seat.until("1 library frame folded")
         assert "smtplib.py:398" not in seat.text()
 
 
