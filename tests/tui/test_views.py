@@ -370,7 +370,7 @@ async def test_what_is_no_job_cannot_be_compared(sit: Sit, world: World, buried:
     async with sit() as seat:
         await seat.ready()
         await seat.press("2")
-        await seat.until(lambda: isinstance(seat.view, LiveView) and seat.table("running").reachable)
+        await seat.until(lambda: isinstance(seat.view, LiveView) and seat.table("running").selection.rows)
         await seat.press("tab", "enter")
         await seat.until("Traceback")
         await seat.press("escape", "shift+tab", "c")
