@@ -19,6 +19,7 @@ from tests.conformance.world import World
 from tests.tui.asking import crowd, in_state
 from tests.tui.conftest import Sit
 from tests.tui.scenes import dead, disk
+from tests.tui.seat import Seat
 from tests.tui.test_triage import SIZES
 
 Buried = dict[str, list[str]]
@@ -147,19 +148,23 @@ async def test_undo_means_the_pause_that_is_not_answered_yet(
         await seat.until("restored 5 jobs")
 
 
+async def delete_two(seat: Seat) -> None:
+    """Delete the jobs of one signature, and then those of another."""
+    await seat.ready()
+    await seat.until("TimeoutError")
+    for number, left in ((5, "2 signatures ·"), (3, "1 signature ·")):
+        await delete(seat, number)
+        await seat.until(f"deleted {number} jobs")
+        await seat.until(left)
+
+
 async def test_a_second_undo_during_the_first_is_refused_and_said(
     sit: Sit, jobs: JobQueue, buried: Buried, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = Gate()
     gate.before(monkeypatch, Operations, "undo", lambda operations, number, author: True)
     async with sit() as seat:
-        await seat.ready()
-        await seat.until("TimeoutError")
-        await delete(seat, 5)
-        await seat.until("deleted 5 jobs")
-        await seat.until("2 signatures ·")
-        await delete(seat, 3)
-        await seat.until("deleted 3 jobs")
+        await delete_two(seat)
         gate.opened.clear()
         await seat.press("u")
         await asyncio.wait_for(gate.waiting.wait(), 30)
@@ -176,12 +181,7 @@ async def test_two_quick_undos_undo_two_changes(
     gate = Gate()
     gate.before(monkeypatch, Operations, "undo", lambda operations, number, author: True)
     async with sit() as seat:
-        await seat.ready()
-        await seat.until("TimeoutError")
-        for number, left in ((5, "2 signatures ·"), (3, "1 signature ·")):
-            await delete(seat, number)
-            await seat.until(f"deleted {number} jobs")
-            await seat.until(left)
+        await delete_two(seat)
         monkeypatch.setattr(undo, "SOON", 60.0)
         gate.opened.clear()
         await seat.press("u", "u")
