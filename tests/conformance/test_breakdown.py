@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from queue_core.client.causes import breakdown as breakdowns
 from queue_core.client.causes.breakdown import breakdown
 from queue_core.model.filters import Filter, parse
 from queue_core.model.report import Breakdown, Dimension
@@ -177,3 +178,17 @@ async def test_by_release(world: World) -> None:
     assert found.dimensions[0].name == "release"
     assert shares(of(found, "release")) == [("r124", 0.75, None), ("r123", 0.25, None)]
     assert of(found, "release").values[0].where == "release=r124"
+
+
+async def test_the_usual_type_is_found_once_however_many_jobs_are_looked_at(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found for each job, it took a console's process a quarter of a second at the whole sample."""
+    counted = []
+    usual_type = breakdowns._Sample.usual_type
+    monkeypatch.setattr(breakdowns._Sample, "usual_type", lambda sample: counted.append(1) or usual_type(sample))
+    for number in range(9):
+        await died(world, {"n": number})
+    assert (await breakdown(world.inspector, SMTP.signature, PATIENCE)).sampled == 9
+    # for the completed jobs of this type, and for the dead that are compared with them
+    assert len(counted) == 2

@@ -25,7 +25,7 @@ SECONDS = 0.2
 """After which no more jobs are read; what was read is then taken apart in 0.1 to 0.2 s."""
 NEWEST = 1_000
 """Newest dead jobs that are looked at."""
-PART = 250
+PART = 125
 """Of them in one read."""
 SEEKS = 20
 """Places in the time before at which others are looked at."""
@@ -65,9 +65,8 @@ class _Sample:
         self.completed: Sequence[Job] = ()
         self.counts = DeadCounts((), None, None)
 
-    @property
-    def type(self) -> str:
-        """The type that most of the dead have."""
+    def usual_type(self) -> str:
+        """Return the type that most of the dead have."""
         types = Counter(job.type for job in self.dead.values())
         return types.most_common(1)[0][0] if types else ""
 
@@ -77,7 +76,7 @@ class _Sample:
         counting = asyncio.ensure_future(self._inspector.dead_counts(self.signature))
         try:
             if self.dead:
-                where = Filter((_STATUS[Status.COMPLETED], Term("type", "=", self.type)))
+                where = Filter((_STATUS[Status.COMPLETED], Term("type", "=", self.usual_type())))
                 self.completed = await self._inspector.sample(where, COMPLETED, among=AMONG)
             await self._more()
             await asyncio.wait({counting}, timeout=max(0.0, self._deadline - time.monotonic()))
@@ -115,11 +114,12 @@ class _Sample:
 def _broken_down(sample: _Sample, began: float) -> Breakdown:
     dead, completed, counts = list(sample.dead.values()), sample.completed, sample.counts
     ends = [job.updated_at for job in completed]
-    of_type = [job for job in dead if job.type == sample.type]
+    usual = sample.usual_type()
+    of_type = [job for job in dead if job.type == usual]
     found, compared = fields(of_type, completed)
     return Breakdown(
         signature=sample.signature,
-        type=sample.type,
+        type=usual,
         count=counts.total,
         sampled=len(dead),
         completed=len(completed),
