@@ -214,9 +214,11 @@ class TableCursor(Generic[T]):
         as long as the cursor's row stays in view.
         """
         key_of = self.key_of
+        # Not of the rows shown last: their list may be the one that was filled since.
+        had_rows = bool(self.places)
         self.places = {key_of(row): index for index, row in enumerate(rows)}
         anchor = None if follow and self.top == 0 else self.key
-        had_rows, self.rows = bool(self.rows), rows
+        self.rows = rows
         self.marks = {key: rows[self.places[key]] if key in self.places else row for key, row in self.marks.items()}
         if anchor is not None and anchor in self.places:
             self._carry(self.places[anchor] - self.place, head)

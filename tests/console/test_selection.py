@@ -43,6 +43,15 @@ def test_a_row_that_vanishes_leaves_the_cursor_on_nothing() -> None:
     assert chosen.row is not None
 
 
+def test_the_first_row_of_a_list_that_is_filled_in_place_has_the_cursor() -> None:
+    rows: list[str] = []
+    chosen: TableCursor[str] = TableCursor(lambda row: row)
+    chosen.show(rows)
+    rows.append("a")
+    chosen.show(rows)
+    assert chosen.key == "a", "it was adrift: the row under it seemed to be gone"
+
+
 def test_a_row_removed_on_purpose_hands_the_cursor_on() -> None:
     chosen = selection("abc", 1)
     chosen.expect_gone(["b"])
