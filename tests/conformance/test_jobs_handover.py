@@ -245,6 +245,19 @@ async def test_the_turn_of_a_slot_is_counted_from_the_first_job_that_it_ran(jobs
     assert len(set(since.values())) <= 6, "but for the first ones, of which the store may have to learn who is next"
 
 
+async def test_a_slot_is_not_handed_on_for_ever(jobs: JobQueue, ran: list[int]) -> None:
+    """Its turn is over, whatever became of it meanwhile."""
+    await jobs.enqueue("task", {"number": 0}, ordering_key=KEY)
+    (claim,) = await jobs.store.claim(ClaimRequest("default", "w", None, 1, 300.0))
+    now = time.monotonic()
+    async with working(jobs, lease=LEASE) as worker:
+        for age, asked in ((0.0, 1), (2 * fetcher.HANDED_ON, 0)):
+            held = {claim.id: RunningAttempt(claim, now - age)}
+            requests = worker._fetcher.ask([outcomes.cancelled(claim, 0)], held)
+            worker._fetcher.give_up(requests)
+            assert (len(requests), ran) == (asked, [])
+
+
 async def test_of_several_ends_the_longest_turn_counts(jobs: JobQueue, ran: list[int]) -> None:
     claims = []
     for key in ("one", "other"):
