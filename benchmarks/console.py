@@ -20,9 +20,10 @@ from terminal import CURSOR, SIZES, opened
 
 from jobconsole.embedded.servers import EmbeddedServers
 
+EVER = {"first paint": 0.5, "breakdown": 0.5, "page key": 0.05, "next page": 0.3}
 BARS = {
-    50_000: {"first paint": 0.5, "home complete": 1.0, "filter": 0.5, "page key": 0.05, "next page": 0.3},
-    1_000_000: {"first paint": 0.5, "home complete": 2.0, "filter": 2.0, "page key": 0.05, "next page": 0.3},
+    50_000: EVER | {"home complete": 1.0, "filter": 0.5},
+    1_000_000: EVER | {"home complete": 2.0, "filter": 2.0},
 }
 
 
@@ -37,6 +38,11 @@ def once(size: tuple[int, int], environment: dict[str, str], jobs: int) -> dict[
         terminal.quiet()
         terminal.press("type:type3")
         found["filter"] = terminal.until(rf"8 signatures .{{1,2}} {jobs // 5:,} jobs")
+        terminal.press("\x1b")
+        terminal.until(r"40 signatures")
+        terminal.quiet()
+        terminal.press("f")
+        found["breakdown"] = terminal.until(r"Shares are of")
         terminal.press("\x1b")
         terminal.until(r"40 signatures")
         terminal.press("3")
