@@ -151,5 +151,5 @@ class DeliveryAudit:
         await self._dispatcher.mark_current(queue)
         self._reached.pop(queue, None)
         if offered:
-            logger.info("rebuilt the ready set of queue '%s': %d jobs offered", queue, offered)
+            logger.info("rebuilt the ready set of queue '%s': jobs offered: %d", queue, offered)
         return offered

@@ -197,9 +197,9 @@ class RecentJobs:
         self._era = era
         if replaced:
             logger.info(
-                "redis: the primary was replaced; %d jobs of the last %.0f s looked for, %d inserted again",
-                looked_for,
+                "redis: the primary was replaced; jobs of the last %.0f s looked for: %d, inserted again: %d",
                 began - oldest,
+                looked_for,
                 restored,
             )
 
@@ -208,7 +208,7 @@ class RecentJobs:
             restored, inserted = await self._restore(jobs)
         except StoreRefused as error:
             # It would refuse them for ever, and nothing else could be written.
-            logger.warning("%d jobs that the primary before had cannot be looked for: %s", len(jobs), error)
+            logger.warning("jobs that the primary before had and that cannot be looked for: %d: %s", len(jobs), error)
             return 0
         if restored and self.announce is not None:
             await self.announce(restored, inserted)

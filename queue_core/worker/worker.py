@@ -268,7 +268,7 @@ class Worker:
 
     async def _drain(self, loops: list[asyncio.Task[None]], settling: asyncio.Task[None]) -> None:
         """Stop claiming, give back what has not started, let the rest finish within the grace period."""
-        logger.info("worker %s drains: %d jobs run", self.id, self._runner.busy)
+        logger.info("worker %s drains; jobs running: %d", self.id, self._runner.busy)
         await _end(loops[-1:])  # the fetcher; limits and sweeps go on meanwhile
         self._runner.release_waiting()
         idle = asyncio.create_task(self._runner.wait_until_idle())

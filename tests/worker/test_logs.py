@@ -72,7 +72,7 @@ async def test_a_failed_attempt_is_a_warning_and_a_death_an_error(
     others = [record.getMessage() for record in caplog.records if record.name == "queue_core.worker"]
     assert others == [
         f"worker {worker.id} runs bad, good on mail, default",
-        f"worker {worker.id} drains: 0 jobs run",
+        f"worker {worker.id} drains; jobs running: 0",
         f"worker {worker.id} has stopped",
     ]
 
