@@ -262,7 +262,7 @@ def state_phrase(operation: Operation, now: datetime) -> str:
 
 def not_opened(drain: str, label: str) -> str:
     """Return why the undo of a drain does nothing."""
-    return f"{drain} is not undone: {safe(label, 200)} was opened or drained again since"
+    return f"{drain} is not undone: {safe(label, 200)} is open, or was drained again since"
 
 
 _UNDOES = re.compile(r"(?:takes|undoes) #([0-9]{1,15})(?: back)?")

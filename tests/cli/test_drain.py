@@ -81,7 +81,7 @@ def test_what_waits_is_moved_and_comes_back(full: Shop) -> None:
 
 
 def test_one_that_was_opened_or_drained_again_is_not_undone(full: Shop) -> None:
-    refused = "jobconsole: operation #1 is not undone: queue work was opened or drained again since\n"
+    refused = "jobconsole: operation #1 is not undone: queue work is open, or was drained again since\n"
     full("queue", "drain", "work", "--detach")
     full("queue", "resume", "work")
     answer = full("op", "undo", "1")

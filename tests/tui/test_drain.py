@@ -92,7 +92,7 @@ async def test_a_queue_that_was_drained_again_stays_closed(sit: Sit, jobs: JobQu
         await jobs.operations.resume_queue("crm")
         await jobs.operations.drain_queue("crm", author=Author("bob", "bastion-2"))
         await seat.press("u")
-        await seat.until("drain #1 is not undone: queue crm was opened or drained again since")
+        await seat.until("drain #1 is not undone: queue crm is open, or was drained again since")
         assert await closed(jobs, "crm")
 
 
