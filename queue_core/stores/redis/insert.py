@@ -6,12 +6,14 @@ import asyncio
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from queue_core.errors import InvalidJob, QueueClosed, StoreUnavailable
 from queue_core.model.events import encode_queued, encode_text
 from queue_core.model.job import Inserted, NewJob, headers_text, size_of, weight_of
-from queue_core.model.rules import Rules, parse_priority, rules_of
+from queue_core.model.rules import Rules, parse_priority, rank, rules_of
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.capacity import (
     ORDERING_KEYS,
@@ -33,10 +35,8 @@ _SETS = (
     "unique_expires", "arrival",
 )  # fmt: skip
 
-_OFFERED = (
-    "pending", "unfinished", "seq", "types", "tallies", "minutes", "depths", "closed", "offered", "event_seq",
-    "generation", "sleepers",
-)  # fmt: skip
+_PLAIN = ("pending", "unfinished", "seq", "types", "tallies", "minutes", "depths")
+_OFFERED = (*_PLAIN, "offered", "event_seq", "generation", "sleepers", "closed")
 FEW = 50
 """Jobs that one script writes, offers and publishes; those of longer lists are offered behind the answer."""
 
@@ -52,6 +52,8 @@ class RedisInserts:
     def __init__(self, link: RedisLink, rules: Rules) -> None:
         self._link = link
         self._rules = rules
+        # keys of a queue; a lone enqueue spends a fortieth of its time on spelling a dozen of them
+        self._keys_of = lru_cache(maxsize=1_000)(link.of)
         # all queues as last seen
         self._queues: set[str] = set()
         # time.monotonic
@@ -78,6 +80,8 @@ class RedisInserts:
         return await self._insert(jobs, await self._known_elsewhere(jobs) if jobs else set())
 
     async def _insert(self, jobs: Sequence[NewJob], known: set[_Place]) -> list[Inserted]:
+        if not known and self._are_plain(jobs):
+            return await self._insert_plain(jobs)
         groups: dict[str, list[NewJob]] = {}
         for job in jobs:
             if (job.queue, job.id) not in known:
@@ -100,9 +104,7 @@ class RedisInserts:
             return False
         if self._link.replicated or weight_of(jobs) > LARGEST:
             return False
-        if self._rules and ((rules := rules_of(self._rules, queue)).limits or rules.aging):
-            return False
-        return all([_is_plain(job) and job.queue == queue for job in jobs])
+        return self._are_plain(jobs) and (len(jobs) == 1 or all([job.queue == queue for job in jobs]))
 
     async def insert_offered(self, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Write jobs, offer them to workers and publish their events, in one script.
@@ -111,26 +113,13 @@ class RedisInserts:
             QueueClosed: their queue is closed; nothing was written.
         """
         queue, link = jobs[0].queue, self._link
-        keys = link.of(queue, _OFFERED)
-        args: list[Any] = [link.keys.events, encode_text(queue), f"{time.time():.3f}", link.wakeups, queue]
         for job in jobs:
             _check(job)
-            keys += (link.keys.of(queue, f"job:{job.id}"), link.keys.of(queue, f"by_type:{job.type}"))
-            args += (
-                job.id,
-                job.type,
-                job.payload,
-                job.priority,
-                job.max_retries,
-                _tags_text(job),
-                headers_text(job) or "",
-                encode_queued(job),
-            )
-        ((before, *own),) = await link.insert([Call("insert_offered", keys, args)])
-        check_open([queue], before, own)
-        if before == 0:
-            await self.name(queue)
-        return [inserted(job, answer) for job, answer in zip(jobs, own, strict=True)]
+        args = [len(jobs), link.keys.events, encode_text(queue), f"{time.time():.3f}", link.wakeups, queue]
+        args += [encode_queued(job) for job in jobs]
+        call = self._plain_call("insert_offered", queue, jobs, [*self._keys_of(queue, _OFFERED)], args)
+        (answer,) = await link.insert([call])
+        return await self._taken([queue], queue, jobs, answer)
 
     async def restore(self, jobs: Sequence[NewJob]) -> tuple[list[NewJob], list[Inserted]]:
         """Write those of these jobs that no queue has, in their order; return them, and what became of them.
@@ -241,6 +230,65 @@ class RedisInserts:
             answers.setdefault(queue, []).extend(own)
             if before == 0:
                 await self.name(queue)
+
+    def _are_plain(self, jobs: Sequence[NewJob]) -> bool:
+        """Return whether all of them are ready at once, and no rule of a queue concerns them."""
+        if self._rules:
+            for rules in [rules_of(self._rules, queue) for queue in {job.queue for job in jobs}]:
+                if rules.limits or rules.aging:
+                    return False
+        return all([_is_plain(job) for job in jobs])
+
+    async def _insert_plain(self, jobs: Sequence[NewJob]) -> list[Inserted]:
+        groups: dict[str, list[NewJob]] = {}
+        for job in jobs:
+            groups.setdefault(job.queue, []).append(job)
+        parts = [(queue, part) for queue, group in groups.items() for part in portions(group, size_of)]
+        found: dict[str, list[Inserted]] = {queue: [] for queue in groups}
+        for place, some in enumerate(chunks(parts, TOGETHER)):
+            # What began before a queue was closed is written whole.
+            first = place == 0 or self._link.apart
+            closed = [queue for queue in groups if not found[queue]] if first else []
+            calls = []
+            for queue, part in some:
+                asked = [name for name in closed if name == queue or not self._link.apart]
+                keys = [*self._keys_of(queue, _PLAIN), *(self._link.keys.of(name, "closed") for name in asked)]
+                calls.append(self._plain_call("insert_plain", queue, part, keys, [len(part), len(asked)]))
+            for (queue, part), answer in zip(some, await self._link.insert(calls), strict=True):
+                found[queue] += await self._taken([queue] if self._link.apart else closed, queue, part, answer)
+        if len(groups) == 1:
+            return found[jobs[0].queue]
+        each = {queue: iter(own) for queue, own in found.items()}
+        return [next(each[job.queue]) for job in jobs]
+
+    def _plain_call(self, name: str, queue: str, jobs: Sequence[NewJob], keys: list[str], args: list[Any]) -> Call:
+        """Return one of the two scripts for plain jobs, given what it takes beside them."""
+        start = self._link.keys.of(queue, "job:")
+        kinds: dict[tuple[Any, ...], int] = {}
+        own: list[Any] = []
+        for job in jobs:
+            kind = (job.type, job.priority, job.max_retries, _tags_text(job), headers_text(job) or "")
+            own += (kinds.setdefault(kind, len(kinds) + 1), job.payload)
+            keys.append(start + job.id)
+        keys += [self._link.keys.of(queue, f"by_type:{kind[0]}") for kind in kinds]
+        args += (len(start.encode()), len(kinds), *chain.from_iterable(kinds), *own)
+        return Call(name, keys, args)
+
+    async def _taken(
+        self, closed: Sequence[str], queue: str, jobs: Sequence[NewJob], answer: Sequence[Any]
+    ) -> list[Inserted]:
+        """Read what such a script answers."""
+        before, *places = answer
+        check_open(closed, before, places)
+        if before == 0:
+            await self.name(queue)
+        known = set(places)
+        return [
+            Inserted(job.id, queue, None, None, False)
+            if known and place in known
+            else Inserted(job.id, queue, rank(job.priority, before + place), None, True)
+            for place, job in enumerate(jobs, 1)
+        ]
 
     def call(
         self, queue: str, jobs: Sequence[NewJob], check: CapacityCheck = UNCHECKED, closed: Sequence[str] = ()

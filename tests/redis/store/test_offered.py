@@ -43,12 +43,19 @@ async def test_one_job(store: RedisStore, look: Look) -> None:
     assert await look() == NEW | offered | {"job:a": QUEUED, "pending": {"a": "5/1"}}
 
 
-async def test_what_is_written_is_what_insert_writes(store: RedisStore, look: Look) -> None:
+@pytest.mark.parametrize("way", ["insert_offered", "insert"])
+async def test_what_is_written_is_what_the_script_of_all_jobs_writes(
+    store: RedisStore, settings: RedisSettings, look: Look, way: str
+) -> None:
+    """A limit, although it refuses nothing, keeps jobs out of the scripts that ask less of each."""
+    limited = RedisStore(settings, rules={QUEUE: QueueRules(limit=1000)})
+
     def list_of(letter: str) -> list[NewJob]:
         given: list[dict[str, Any]] = [
             {"type": "one", "priority": 9, "tags": ("x", "é"), "headers": {"trace": "1"}},
             {"type": "two"},
             {"type": "one", "max_retries": 0},
+            {"type": "one", "priority": 9, "tags": ("x", "é"), "headers": {"trace": "1"}},
         ]
         return [new_job(id=f"{letter}{place}", **one) for place, one in enumerate(given)]
 
@@ -56,22 +63,54 @@ async def test_what_is_written_is_what_insert_writes(store: RedisStore, look: Lo
         return json.dumps(state, sort_keys=True).replace(f'"{letter}', '"').replace(f":{letter}", ":")
 
     empty = await look()
-    await store.insert(list_of("a"))
+    answers = await limited.insert(list_of("a"))
+    await limited.close()
     first = await look()
-    await store.insert_offered(list_of("b"))
+    plain = await getattr(store, way)(list_of("b"))
     both = await look()
+    assert [one.rank + 4 for one in answers if one.rank] == [one.rank for one in plain]
+    assert [one._replace(id="", rank=0) for one in answers] == [one._replace(id="", rank=0) for one in plain]
     hashes = {key: value for key, value in changes(empty, first).items() if key.startswith("job:")}
     others = {key: value for key, value in changes(first, both).items() if key.startswith("job:")}
     for one in (*hashes.values(), *others.values()):
         one["rank"] = one["rank"].partition("/")[0]
         one.update(dict.fromkeys(("created_at", "updated_at", "run_at"), "then"))
     assert spelt(hashes, "a") == spelt(others, "b")
-    assert both["pending"] == {"a0": "9/1", "a1": "5/2", "a2": "5/3", "b0": "9/4", "b1": "5/5", "b2": "5/6"}
-    assert both["offered"] == {"b0": "9/4", "b1": "5/5", "b2": "5/6"}
+    ranks = {"b0": "9/5", "b1": "5/6", "b2": "5/7", "b3": "9/8"}
+    assert both["pending"] == {"a0": "9/1", "a1": "5/2", "a2": "5/3", "a3": "9/4"} | ranks
+    assert both.get("offered") == (ranks if way == "insert_offered" else None)
     for key in ("types", "depths", "tallies", "minutes"):
         assert both[key] == {name: type(n)(2 * int(n)) for name, n in first[key].items()}, key
-    assert both["by_type:one"] == ["a0", "a2", "b0", "b2"]
-    assert both["unfinished"].keys() == {"a0", "a1", "a2", "b0", "b1", "b2"}
+    assert both["by_type:one"] == ["a0", "a2", "a3", "b0", "b2", "b3"]
+    assert both["by_type:two"] == ["a1", "b1"]
+    assert both["unfinished"].keys() == {f"{letter}{place}" for letter in "ab" for place in range(4)}
+
+
+async def test_a_list_of_several_queues_and_scripts(store: RedisStore) -> None:
+    """Each is answered at its own place."""
+    queues = ("work", "ünï{code}")
+    jobs = [new_job(queue=queues[place % 2], priority=place % 3) for place in range(1500)]
+    inserted = await store.insert(jobs)
+    assert [(one.id, one.queue, one.created) for one in inserted] == [(job.id, job.queue, True) for job in jobs]
+    for queue in queues:
+        ranked = sorted([(one.rank, one.id) for one in inserted if one.queue == queue])
+        assert [(job.rank, job.id) for job in await store.list_ready(queue, -1, 1500)] == ranked
+    again = await store.insert([*jobs[:3], new_job(), *jobs[3:]])
+    assert [place for place, one in enumerate(again) if one.created] == [3]
+
+
+@pytest.mark.parametrize("closed", ["work", "other"])
+async def test_a_list_with_jobs_of_a_closed_queue(
+    store: RedisStore, look: Look, client: Redis, redis_prefix: str, closed: str
+) -> None:
+    jobs = [new_job(), new_job(queue="other")]
+    await store.insert(jobs)
+    await client.set(f"{redis_prefix}{{{closed}}}:closed", "1")
+    before = await look()
+    with pytest.raises(QueueClosed, match=closed):
+        await store.insert([new_job(), *jobs, new_job(queue="other")])
+    assert changes(before, await look()) == {}
+    assert [one.created for one in await store.insert(jobs)] == [False, False]
 
 
 async def test_known_jobs_stay_as_they_are(store: RedisStore, look: Look) -> None:
@@ -85,8 +124,9 @@ async def test_known_jobs_stay_as_they_are(store: RedisStore, look: Look) -> Non
     assert after["offered"] == {"a": "5/1", "b": "5/3"}
     assert after["tallies"] == {"enqueued:n:task": "2"}
     assert after["event_seq"] == "2"
-    twice = await store.insert_offered([new_job(id="c"), new_job(id="c")])
-    assert [one.created for one in twice] == [True, False]
+    for way, job_id in ((store.insert_offered, "c"), (store.insert, "d")):
+        twice = await way([new_job(id=job_id), new_job(id=job_id)])
+        assert [one.created for one in twice] == [True, False]
 
 
 async def test_a_claim_by_rank_leaves_nothing_on_offer(store: RedisStore, look: Look) -> None:

@@ -80,75 +80,122 @@ write_totals(KEYS[6], KEYS[7])
 write_waiting(KEYS[5], KEYS[8])
 return answers
 
+-- name: insert_plain
+-- Write jobs that are ready at once as `insert` does, where no rule of their queue concerns them.
+-- KEYS: 1 pending, 2 unfinished, 3 seq, 4 types, 5 tallies, 6 minutes, 7 depths, then `closed` of queues, and what `write_plain` takes
+-- ARGV: 1 jobs, 2 queues whose `closed` is asked for, then what `write_plain` takes
+-- Returns what `write_plain` does; or, having changed nothing, "closed" with the place of a closed queue, where not all of
+--   these jobs are known.
+-- with: plain
+local jobs, before = tonumber(ARGV[1]), 7 + ARGV[2]
+local known, refused = known_of(8, before, jobs)
+return refused or write_plain(before, jobs, 2, known)
+
 -- name: insert_offered
--- Write jobs that are ready at once as `insert` does, where no rule of their queue concerns them; offer them to workers, and
---   publish their events. Neither an offer nor an event that fails undoes anything: the audit offers, and events are hints.
--- KEYS: 1 pending, 2 unfinished, 3 seq, 4 types, 5 tallies, 6 minutes, 7 depths, 8 closed, 9 offered (ZSET id -> rank), 10 event_seq,
---       11 generation, 12 sleepers (there while workers wait for messages), then for each job its hash and the set of its type
--- ARGV: 1 channel of events, 2 queue as JSON, 3 time in seconds, 4 channel of wake-ups (empty: workers wait on `offered`), 5 queue,
---       then for each job id, type, payload, priority, max_retries, tags (JSON or empty), headers (JSON or empty), its event as JSON
--- Returns the order of arrival before these jobs (0: the queue is new), then for each job "k" (known before) or "r<rank>";
---   or, having changed nothing, "closed" and 1 where the queue is closed and not all of these jobs are known.
+-- Write jobs as `insert_plain` does; offer them to workers, and publish their events. Neither an offer nor an event that
+--   fails undoes anything: the audit offers, and events are hints.
+-- KEYS: 1 pending, 2 unfinished, 3 seq, 4 types, 5 tallies, 6 minutes, 7 depths, 8 offered (ZSET id -> rank), 9 event_seq,
+--       10 generation, 11 sleepers (there while workers wait for messages), 12 closed, then what `write_plain` takes
+-- ARGV: 1 jobs, 2 channel of events, 3 queue as JSON, 4 time in seconds, 5 channel of wake-ups (empty: workers wait on `offered`), 6 queue,
+--       then for each job its event as JSON, then what `write_plain` takes
+-- Returns what `insert_plain` does.
+-- with: plain
+local jobs = tonumber(ARGV[1])
+local known, refused = known_of(12, 12, jobs)
+if refused then
+  return refused
+end
+local answers, ready = write_plain(12, jobs, 6 + jobs, known)
+if #ready == 0 then
+  return answers
+end
+redis.pcall('ZADD', KEYS[8], unpack(ready))
+if ARGV[5] ~= '' and redis.pcall('EXISTS', KEYS[11]) == 1 then
+  redis.pcall('PUBLISH', ARGV[5], ARGV[6])
+end
+local events, place = {}, 2
+for i = 1, jobs do
+  if answers[place] == i then
+    place = place + 1
+  else
+    events[#events + 1] = ARGV[6 + i]
+  end
+end
+local n, generation = redis.pcall('INCR', KEYS[9]), redis.pcall('GET', KEYS[10])
+if type(n) == 'number' and type(generation) ~= 'table' then
+  redis.pcall('PUBLISH', ARGV[2], '{"v":1,"queue":' .. ARGV[3] .. ',"gen":"' .. (generation or '') .. '","n":' .. n ..
+    ',"at":' .. ARGV[4] .. ',"events":[' .. table.concat(events, ',') .. ']}')
+end
+return answers
+
+-- name: plain
+-- Shared: write jobs that are ready at once, and that no rule of their queue concerns. What many of them have in common comes once.
+-- KEYS behind those of queues: the hashes of the jobs, then for each kind of them the set of its type
+-- ARGV behind `a`: 1 characters of a hash's key before the id, 2 kinds, then for each kind its type, priority, max_retries, tags
+--   (JSON or empty) and headers (JSON or empty), then for each job the number of its kind and its payload
+-- Returns the order of arrival before these jobs (0: the queue is new) and the places of those that were known before, which stay
+--   as they are; then rank and id of those that are ready.
 -- with: clock
 -- with: rank
 -- with: minute
-local jobs, known = (#ARGV - 5) / 8, 0
-if jobs > 1 or redis.call('EXISTS', KEYS[8], KEYS[13]) > 0 then
+local function known_of(closed, before, jobs)
+  if redis.call('EXISTS', unpack(KEYS, closed, before + jobs)) == 0 then
+    return 0
+  end
+  local known = redis.call('EXISTS', unpack(KEYS, before + 1, before + jobs))
+  for place = closed, known < jobs and before or 0 do
+    if redis.call('EXISTS', KEYS[place]) == 1 then
+      return known, {'closed', place - closed + 1}
+    end
+  end
+  return known
+end
+local function write_plain(before, jobs, a, known)
+  local sequence = redis.call('INCRBY', KEYS[3], jobs) - jobs
+  local answers, ready, changed, written, of_kind = {sequence}, {}, {}, {}, {}
+  local start, kinds = ARGV[a + 1] + 1, a + 2
+  local place = kinds + 5 * ARGV[a + 2]
   for i = 1, jobs do
-    known = known + redis.call('EXISTS', KEYS[11 + 2 * i])
-  end
-  if known < jobs and redis.call('EXISTS', KEYS[8]) == 1 then
-    return {'closed', 1}
-  end
-end
-local sequence = redis.call('INCRBY', KEYS[3], jobs) - jobs
-local answers, ready, changed, events, types, depths = {sequence}, {}, {}, {}, {}, {}
-for i = 1, jobs do
-  local key, a = KEYS[11 + 2 * i], 5 + 8 * (i - 1)
-  local id, type, priority = ARGV[a + 1], ARGV[a + 2], ARGV[a + 4]
-  if (known > 0 or jobs > 1) and redis.call('EXISTS', key) == 1 then
-    answers[1 + i] = 'k'
-  else
-    local rank = rank_of(tonumber(priority), sequence + i, now, 0)
-    redis.call('HSET', key, 'type', type, 'payload', ARGV[a + 3], 'status', 'queued', 'priority', priority, 'max_retries',
-      ARGV[a + 5], 'rank', rank, 'created_at', stamp, 'updated_at', stamp, 'run_at', stamp)
-    if ARGV[a + 6] ~= '' then
-      redis.call('HSET', key, 'tags', ARGV[a + 6])
+    local key = KEYS[before + i]
+    local id, kind = string.sub(key, start), ARGV[place + 1]
+    if written[id] or known > 0 and redis.call('EXISTS', key) == 1 then
+      answers[#answers + 1] = i
+    else
+      local at = kinds + 5 * (kind - 1)
+      local rank, tags, headers = rank_of(ARGV[at + 2], sequence + i, now, 0), ARGV[at + 4], ARGV[at + 5]
+      redis.call('HSET', key, 'type', ARGV[at + 1], 'payload', ARGV[place + 2], 'status', 'queued', 'priority', ARGV[at + 2],
+        'max_retries', ARGV[at + 3], 'rank', rank, 'created_at', stamp, 'updated_at', stamp, 'run_at', stamp)
+      if tags ~= '' then
+        redis.call('HSET', key, 'tags', tags)
+      end
+      if headers ~= '' then
+        redis.call('HSET', key, 'headers', headers)
+      end
+      local n, ids = #ready, of_kind[kind]
+      if ids then
+        ids[#ids + 1] = id
+      else
+        of_kind[kind] = {id}
+      end
+      ready[n + 1], ready[n + 2], changed[n + 1], changed[n + 2], written[id] = rank, id, stamp, id, true
     end
-    if ARGV[a + 7] ~= '' then
-      redis.call('HSET', key, 'headers', ARGV[a + 7])
-    end
-    redis.call('SADD', KEYS[12 + 2 * i], id)
-    local place = #ready
-    ready[place + 1], ready[place + 2], changed[place + 1], changed[place + 2] = rank, id, stamp, id
-    events[#events + 1] = ARGV[a + 8]
-    types[type], depths[priority] = (types[type] or 0) + 1, (depths[priority] or 0) + 1
-    answers[1 + i] = 'r' .. rank
+    place = place + 2
   end
+  if #ready == 0 then
+    return answers, ready
+  end
+  redis.call('ZADD', KEYS[1], unpack(ready))
+  redis.call('ZADD', KEYS[2], unpack(changed))
+  for kind, ids in pairs(of_kind) do
+    local at = kinds + 5 * (kind - 1)
+    redis.call('SADD', KEYS[before + jobs + kind], unpack(ids))
+    redis.call('HINCRBY', KEYS[4], ARGV[at + 1], #ids)
+    redis.call('HINCRBY', KEYS[5], 'enqueued:n:' .. ARGV[at + 1], #ids)
+    redis.call('HINCRBY', KEYS[7], 'q' .. ARGV[at + 2], #ids)
+  end
+  in_minute(KEYS[6], 'enqueued', #ready / 2)
+  return answers, ready
 end
-if #events == 0 then
-  return answers
-end
-redis.call('ZADD', KEYS[1], unpack(ready))
-redis.call('ZADD', KEYS[2], unpack(changed))
-for type, n in pairs(types) do
-  redis.call('HINCRBY', KEYS[4], type, n)
-  redis.call('HINCRBY', KEYS[5], 'enqueued:n:' .. type, n)
-end
-for priority, n in pairs(depths) do
-  redis.call('HINCRBY', KEYS[7], 'q' .. priority, n)
-end
-in_minute(KEYS[6], 'enqueued', #events)
-redis.pcall('ZADD', KEYS[9], unpack(ready))
-if ARGV[4] ~= '' and redis.pcall('EXISTS', KEYS[12]) == 1 then
-  redis.pcall('PUBLISH', ARGV[4], ARGV[5])
-end
-local n, generation = redis.pcall('INCR', KEYS[10]), redis.pcall('GET', KEYS[11])
-if type(n) == 'number' and type(generation) ~= 'table' then
-  redis.pcall('PUBLISH', ARGV[1], '{"v":1,"queue":' .. ARGV[2] .. ',"gen":"' .. (generation or '') .. '","n":' .. n ..
-    ',"at":' .. ARGV[3] .. ',"events":[' .. table.concat(events, ',') .. ']}')
-end
-return answers
 
 -- name: refusal
 -- Shared: the answer of `insert`, whose keys these are, to jobs that it does not write: there is no room, or one of the queues that
