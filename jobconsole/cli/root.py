@@ -34,6 +34,8 @@ class Parser(argparse.ArgumentParser):
         # An abbreviated option would change its meaning when a longer one is added.
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
         self._declared_by = declared_by
+        # what is parsed
+        self._given: Sequence[str] = ()
 
     def declare(self) -> None:
         """Have the noun's module declare its arguments, unless it has."""
@@ -54,6 +56,7 @@ class Parser(argparse.ArgumentParser):
         self.declare()
         if args is not None and self._subparsers is None:
             args = self._options_first(args)
+        self._given = args or ()
         return super().parse_known_args(args, namespace)
 
     def _options_first(self, args: Sequence[str]) -> list[str]:
@@ -104,6 +107,10 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         # argparse's own sentence differs between the versions of Python.
         if action.choices is not None and value not in action.choices:
+            before = dict(zip(self._given[1:], self._given, strict=False)).get(value, "")
+            if not action.option_strings and before.startswith("-") and before not in self._option_string_actions:
+                # the value of an option that there is not
+                self.error(f"unrecognized arguments: {harmless(before, _LONGEST)}")
             raise UsageError(f"{_subject(action)} '{value}'{_nearest(str(value), action.choices)}")
 
 

@@ -27,6 +27,7 @@ WRONG = {
     "jobs list": "no command 'jobs'; did you mean 'job'?",
     "job lst": "no verb 'lst'; did you mean 'list'?",
     "job": "the following arguments are required: VERB; see 'jobconsole job --help'",
+    "--nosuch value job list": "unrecognized arguments: --nosuch; see 'jobconsole --help'",
     "job list --nosuch": "unrecognized arguments: --nosuch; see 'jobconsole --help'",
     "dlq retry --all --ramp 100,10": "argument --ramp: each step of a ramp has more jobs than the one before, as "
     "1,10,100 have, not 100,10; see 'jobconsole dlq retry --help'",

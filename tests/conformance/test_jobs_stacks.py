@@ -51,8 +51,8 @@ async def test_a_task_a_thread_and_a_blocked_loop_are_shown_where_they_are(jobs:
         await until_status(jobs, first.id, "running")
         await until_status(jobs, second.id, "running")
         await inside.wait()
-        of_task = taken(await jobs.operations.ask_stack(first.id))
-        of_thread = taken(await jobs.operations.ask_stack(second.id))
+        of_task = taken(await jobs.operations.ask_stack(first.id, PATIENCE))
+        of_thread = taken(await jobs.operations.ask_stack(second.id, PATIENCE))
         go_on.set()
         await until_status(jobs, first.id, "completed")
         assert await jobs.operations.ask_stack(first.id) is None, "it has ended"
@@ -70,7 +70,7 @@ async def test_a_task_a_thread_and_a_blocked_loop_are_shown_where_they_are(jobs:
     functions = [frame[2].rpartition(".")[2] for frame in of_task["frames"]]
     assert functions.index("read_block") < functions.index("awaits"), "the innermost first"
     assert (of_task["kind"], of_thread["kind"]) == ("task", "thread")
-    assert of_task["lag"] < 0.5
+    assert 0 <= of_task["lag"] < PATIENCE
     assert of_task["memory"] > 1 << 20
     own = [frame for frame in of_thread["frames"] if not frame[4]]
     assert own[0][3] == "go_on.wait(PATIENCE)"
@@ -105,10 +105,8 @@ async def test_a_worker_that_does_not_answer_in_time(jobs: JobQueue) -> None:
     await jobs.enqueue("by_hand", {})
     claimed = await jobs.claim_next(types=["by_hand"], wait=PATIENCE)
     assert claimed is not None
-    began = time.monotonic()
     stack = await jobs.operations.ask_stack(claimed.id, patience=0.3)
     assert stack is not None
     assert (stack.taken_at, stack.text) == (None, "")
-    assert time.monotonic() - began < 2.0
     assert await jobs.operations.stacks(claimed.id) == []
     await claimed.complete()

@@ -13,7 +13,7 @@ from jobconsole.present.stack import SILENT, read_stack, unmoved_since
 from queue_core import JobQueue
 from queue_core.model.report import JobStack
 from tests.conformance.making import UNKNOWN
-from tests.conformance.working import until, until_status, working
+from tests.conformance.working import PATIENCE, until, until_status, working
 from tests.worker import process_tasks
 from tests.worker.test_processes import TARGET
 
@@ -37,14 +37,14 @@ async def test_a_child_shows_its_handler_and_a_frozen_one_is_named(
 
         async def taken() -> bool:
             """Wait until the child has imported its module and begun."""
-            stack = await jobs.operations.ask_stack(handle.id)
+            stack = await jobs.operations.ask_stack(handle.id, PATIENCE)
             return stack is not None and json.loads(stack.text).get("kind") == kind
 
         await until(taken)
         child = worker._held[handle.id].child
         assert child is not None
         os.kill(child.pid, signal.SIGSTOP)
-        frozen = await jobs.operations.ask_stack(handle.id)
+        frozen = await jobs.operations.ask_stack(handle.id, PATIENCE)
         os.kill(child.pid, signal.SIGCONT)
         stacks = [read_stack(one) for one in await jobs.operations.stacks(handle.id)]
         end.touch()
