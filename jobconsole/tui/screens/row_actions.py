@@ -13,7 +13,6 @@ from jobconsole.core.rows import NAME, QueueLine
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import IMMEDIATE
 from jobconsole.present.job import STACK
-from jobconsole.present.stack import SILENT
 from jobconsole.tui.base.host import replace, spawn
 from jobconsole.tui.screens.view import RowActions
 from jobconsole.tui.sheets.confirm import Confirm, Offer
@@ -153,7 +152,8 @@ class JobActions(RowActions):
         if stack is None:
             self.notice.show("only a running job has a stack, and this one has ended", "warn")
         elif stack.taken_at is None:
-            self.notice.show(f"worker {safe(stack.worker, NAME)} {SILENT}", "warn")
+            worker = safe(stack.worker, NAME)
+            self.notice.show(f"no answer in 2 s from {worker}; a later one is kept with the job", "warn")
         else:
             self.notice.show("its worker has answered; kept with the job", "good")
         self.view.query_one(Detail).read()
