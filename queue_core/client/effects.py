@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger("queue_core")
+_new = tuple.__new__
 
 
 async def offer(dispatcher: Dispatcher | None, ready: Sequence[Ready]) -> None:
@@ -248,7 +249,11 @@ class CreationEffects:
     async def _offer(self, inserted: Sequence[Inserted]) -> None:
         dispatcher = self._backend().dispatcher
         if dispatcher is not None:
-            await offer(dispatcher, [Ready(one.id, one.queue, one.rank) for one in inserted if one.rank is not None])
+            # As `Ready(…)` makes them, in half of the time.
+            await offer(
+                dispatcher,
+                [_new(Ready, (job_id, queue, rank)) for job_id, queue, rank, _, _ in inserted if rank is not None],
+            )
 
     async def drain(self) -> None:
         """Wait until everything is published, or a server seems not to come back."""

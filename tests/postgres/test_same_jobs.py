@@ -113,6 +113,17 @@ async def test_ids_that_are_there_already_are_left_alone(postgres_url: str) -> N
     assert [rows[job.id][4] for job in jobs] == ['{"a":1}', '{"a":2}', '{"a":2}']
 
 
+async def test_texts_that_are_no_json_are_stored_each_as_it_is(postgres_url: str) -> None:
+    """What parts payloads on their way may be in one: a store does not judge them."""
+    store = PostgresStore(PostgresSettings(url=postgres_url))
+    texts = ["a\x1fb", "\x1f", "{}", "", 'c\x1f"\\']
+    jobs = [new_job(payload=text) for text in texts]
+    await store.insert(jobs)
+    await store.close()
+    rows = stored(postgres_url, [job.id for job in jobs])
+    assert [rows[job.id][4] for job in jobs] == texts
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -220,6 +220,7 @@ async def test_keys_of_a_wrong_type_are_put_right_in_a_queue_without_ready_jobs(
 ) -> None:
     """Its workers could not wait at Redis, and would look into the store for as long as nothing comes."""
     await jobs.enqueue("task", delay=3600.0)
+    await jobs._enqueuer.drain()  # its event, which counts
     names = ("pending", "generation", "event_seq", "waiters")
     keys = [f"{redis_prefix}{{default}}:{name}" for name in names]
     for key in keys:

@@ -86,7 +86,7 @@ async def test_a_process_that_rests_restores_what_no_replica_had(
                 await asyncio.sleep(0.05)
         known = {one.id for one in await jobs.store.results([one.id for one in written])}
         assert known == {one.id for one in written}
-        assert f"{len(written)} inserted again" in caplog.text
+        assert f"inserted again: {len(written)}" in caplog.text
         found = await jobs.inspector.get(later.id)
         assert found.run_at == due.run_at
         assert (await jobs.enqueue("plain", queue="plain", unique="key")).id == unique.id

@@ -120,13 +120,17 @@ def differ_in_payload_alone(jobs: Sequence[NewJob]) -> bool:
     return not [1 for job in jobs if job[4:] != same or job.type != type_ or job.queue != queue]
 
 
-def same_parameters(jobs: Sequence[NewJob], queue_id: int) -> dict[str, Any]:
-    """Return the parameters of `insert/same_jobs`."""
-    return {
-        "ids": plain_array([job.id for job in jobs]),
-        "payloads": text_array([job.payload for job in jobs]),
-        **_option_parameters(jobs[0], queue_id),
-    }
+BETWEEN = "\x1f"
+"""What parts payloads: JSON has control characters as escapes alone."""
+
+
+def same_parameters(jobs: Sequence[NewJob], queue_id: int) -> dict[str, Any] | None:
+    """Return the parameters of `insert/same_jobs`; None: a payload is no JSON."""
+    payloads = BETWEEN.join([job.payload for job in jobs])
+    if payloads.count(BETWEEN) != len(jobs) - 1:
+        return None
+    ids = "{" + ",".join([job.id for job in jobs]) + "}"
+    return {"ids": ids, "payloads": payloads, **_option_parameters(jobs[0], queue_id)}
 
 
 def _inserted_same(jobs: Sequence[NewJob], row: tuple[Any, ...]) -> list[Inserted]:
@@ -326,8 +330,8 @@ class PostgresInserts:
         """Write jobs without keys, whose ids are new unless an answer was lost."""
         if len(jobs) == 1:
             rows = await self._runner.run("insert/job", job_parameters(jobs[0], queue_ids[jobs[0].queue]))
-        elif differ_in_payload_alone(jobs):
-            (row,) = await self._runner.run("insert/same_jobs", same_parameters(jobs, queue_ids[jobs[0].queue]))
+        elif differ_in_payload_alone(jobs) and (same := same_parameters(jobs, queue_ids[jobs[0].queue])):
+            (row,) = await self._runner.run("insert/same_jobs", same)
             return _inserted_same(jobs, row)
         else:
             rows = await self._runner.run("insert/new_jobs", insert_parameters(jobs, queue_ids))
