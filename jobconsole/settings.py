@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -43,6 +43,7 @@ class Alerts(SettingsModel):
 class Context(SettingsModel):
     """A named place to look at, such as staging or prod; its `jobs:` block is applied by `jobconsole.configuration`."""
 
+    beside: ClassVar[tuple[str, ...]] = ("jobs",)
     # refuse everything that changes jobs
     read_only: bool = False
     # of the header

@@ -175,7 +175,11 @@ class Layer:
                 levels.append(level)
             if meant := self.variables.meant(above or ("jobs",), levels, model or JobsSettings):
                 return self.error((*above, *levels), f"unknown key; did you mean '{meant}'?")
-        return self.error(path, f"unknown key{nearest(key.lower(), model.model_fields if model else self.blocks)}")
+        known = {*model.model_fields, *model.beside} if model else {*self.blocks}
+        inside = {squash(name): name for name in JobsSettings.model_fields}
+        if self.variables is None and "jobs" in known and (name := inside.get(squash(key))):
+            return self.error(path, f"unknown key; did you mean 'jobs.{name}'?")
+        return self.error(path, f"unknown key{nearest(key.lower(), known)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from math import isnan
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
@@ -71,6 +71,9 @@ Size = Annotated[int, BeforeValidator(parse_size)]
 
 class SettingsModel(BaseModel):
     """Base of all settings: unknown keys are errors, values never change."""
+
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Keys of the same block that are read elsewhere."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -193,6 +193,7 @@ class TestMistakes:
         [
             ("contexts: [a]", "c.yaml: contexts: must be a block of named contexts"),
             ("1: {}", "c.yaml: 1: unknown key; known here: contexts, jobs, queue"),
+            ("postgres: {url: x}", "c.yaml: postgres: unknown key; did you mean 'jobs.postgres'?"),
             ("quue: {}", "c.yaml: quue: unknown key; did you mean 'queue'?"),
             ("jobs: {redis: {ulr: x}}", "c.yaml: jobs.redis.ulr: unknown key; did you mean 'url'?"),
             ("queue: {maxRetries: 1, max_retries: 2}", "c.yaml: queue.max_retries: is given twice: 'max_retries' "
@@ -201,6 +202,20 @@ class TestMistakes:
     )  # fmt: skip
     def test_a_file_that_cannot_be_understood_says_where(self, text: str, sentence: str) -> None:
         assert refusal(text) == sentence
+
+    @pytest.mark.parametrize(
+        ("block", "sentence"),
+        [
+            ("redis: {url: x}", "redis: unknown key; did you mean 'jobs.redis'?"),
+            ("colors: red", "colors: unknown key; did you mean 'colour'?"),
+            ("x: 1", "x: unknown key; known here: alerts, colour, jobs, read_only, word"),
+        ],
+    )
+    def test_a_mistake_in_a_context_says_where(self, elsewhere: Path, block: str, sentence: str) -> None:
+        (elsewhere / "jobconsole.yaml").write_text(f"contexts: {{prod: {{{block}}}}}")
+        with pytest.raises(ConfigurationError) as caught:
+            read_settings(environ={})
+        assert str(caught.value) == f"jobconsole.yaml: contexts.prod.{sentence}"
 
     def test_a_mistake_in_the_programs_file_names_that(self, elsewhere: Path) -> None:
         (elsewhere / "jobs.yaml").write_text("contexts: {}")
