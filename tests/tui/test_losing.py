@@ -148,8 +148,10 @@ async def test_a_server_that_hangs_is_lost_too(servers: EmbeddedServers) -> None
 
 async def test_a_console_may_start_before_its_servers(servers: EmbeddedServers) -> None:
     await asyncio.to_thread(servers.postgres.stop)
-    async with seated(console(servers)) as seat:
-        await seat.until("POSTGRES unavailable, retrying each second")
+    app = ConsoleApp(Connection(lambda: queue(servers)), context="prod")
+    async with seated(app) as seat:
+        # the context stays: what is in trouble is the first question
+        await seat.until(" PROD  ▲ POSTGRES unavailable, retrying each second")
         await seat.press("R")
         await seat.until("retry is disabled: postgres cannot be reached")
         await asyncio.to_thread(servers.postgres.start)

@@ -43,7 +43,8 @@ class Header(LineWidget):
     def lines(self, width: int, height: int) -> list[Line]:
         """Draw both lines."""
         alarm = self._alarm()
-        first = fit(alarm, width, fill="on-warn") if alarm else self._first(width)
+        # Which servers are in trouble is the first question, and what the keys would change the next.
+        first = fit((*self._named(width), *alarm), width, fill="on-warn") if alarm else self._first(width)
         return [first, self._totals(width)]
 
     def on_click(self, event: events.Click) -> None:
@@ -61,7 +62,11 @@ class Header(LineWidget):
         return spread(left, self._state(width), width, "bar")
 
     def _where(self, width: int) -> Spans:
-        """Context and read-only; the context's word is cut where there would be no room for the tabs."""
+        """Return context and read-only, and what parts them from the tabs."""
+        return (*self._named(width), (" ", "text/bar"))
+
+    def _named(self, width: int) -> Spans:
+        """Return context and read-only; the context's word is cut where there would be no room for the tabs."""
         context = self.console.context
         spans: list[Span] = []
         if context.word:
@@ -72,7 +77,7 @@ class Header(LineWidget):
             spans.append((f" {cut} ", context.tone))
         if self.console.operator.read_only:
             spans.append((" READ-ONLY ", "on-muted"))
-        return (*spans, (" ", "text/bar"))
+        return tuple(spans)
 
     def _least_tabs(self) -> int:
         """Cells of the tabs when only the view that is shown has a name."""
