@@ -99,6 +99,15 @@ async def test_a_list_of_several_queues_and_scripts(store: RedisStore) -> None:
     assert [place for place, one in enumerate(again) if one.created] == [3]
 
 
+async def test_a_list_of_more_queues_than_lua_unpacks(store: RedisStore, client: Redis, redis_prefix: str) -> None:
+    jobs = [new_job(queue=f"queue-{place}") for place in range(9_000)]
+    await client.set(f"{redis_prefix}{{queue-8999}}:closed", "1")
+    with pytest.raises(QueueClosed, match="queue-8999"):
+        await store.insert_new(jobs)
+    await client.delete(f"{redis_prefix}{{queue-8999}}:closed")
+    assert all([one.created for one in await store.insert_new(jobs)])
+
+
 @pytest.mark.parametrize("closed", ["work", "other"])
 async def test_a_list_with_jobs_of_a_closed_queue(
     store: RedisStore, look: Look, client: Redis, redis_prefix: str, closed: str

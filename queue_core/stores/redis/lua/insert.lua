@@ -139,7 +139,8 @@ return answers
 -- with: rank
 -- with: minute
 local function known_of(closed, before, jobs)
-  if redis.call('EXISTS', unpack(KEYS, closed, before + jobs)) == 0 then
+  -- Lua unpacks 8,000 values at most.
+  if before - closed < 1000 and redis.call('EXISTS', unpack(KEYS, closed, before + jobs)) == 0 then
     return 0
   end
   local known = redis.call('EXISTS', unpack(KEYS, before + 1, before + jobs))
