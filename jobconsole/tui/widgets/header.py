@@ -43,8 +43,7 @@ class Header(LineWidget):
     def lines(self, width: int, height: int) -> list[Line]:
         """Draw both lines."""
         alarm = self._alarm()
-        # Which servers are in trouble is the first question, and what the keys would change the next.
-        first = fit((*self._named(width), *alarm), width, fill="on-warn") if alarm else self._first(width)
+        first = fit(alarm, width, fill="on-warn") if alarm else self._first(width)
         return [first, self._totals(width)]
 
     def on_click(self, event: events.Click) -> None:
@@ -67,17 +66,16 @@ class Header(LineWidget):
 
     def _named(self, width: int) -> Spans:
         """Return context and read-only; the context's word is cut where there would be no room for the tabs."""
+        others = LEAST_STATE + (11 if self.console.operator.read_only else 0) + 3
+        spans = self._word(max(LEAST_WORD, width - others - self._least_tabs()))
+        return (*spans, (" READ-ONLY ", "on-muted")) if self.console.operator.read_only else spans
+
+    def _word(self, room: int) -> Spans:
+        """Return the context's word in so many cells at most, between blanks."""
         context = self.console.context
-        spans: list[Span] = []
-        if context.word:
-            others = LEAST_STATE + (11 if self.console.operator.read_only else 0) + 3
-            word = safe(context.word.upper(), 24)
-            room = max(LEAST_WORD, width - others - self._least_tabs())
-            cut = word if len(word) <= room else word[: room - 1] + self.console.glyphs.ellipsis
-            spans.append((f" {cut} ", context.tone))
-        if self.console.operator.read_only:
-            spans.append((" READ-ONLY ", "on-muted"))
-        return tuple(spans)
+        word = safe(context.word.upper(), 24)
+        cut = word if len(word) <= room else word[: room - 1] + self.console.glyphs.ellipsis
+        return ((f" {cut} ", context.tone),) if word else ()
 
     def _least_tabs(self) -> int:
         """Cells of the tabs when only the view that is shown has a name."""
@@ -155,29 +153,39 @@ class Header(LineWidget):
         return ((f"{glyphs.ok} ", "good/bar"), (f"{name}{latency}  ", "text/bar"))
 
     def _alarm(self) -> Spans:
-        """The banner, when the store is gone or Redis is."""
-        connection = self.console.connection
+        """The banner, when the store is gone or Redis is: behind the context, for that is asked first."""
+        width = self.size.width
+        banners, why = self._banners()
+        # Nothing can be changed while the store is gone, read-only or not.
+        for named in (self._named(width), self._word(width), self._word(LEAST_WORD)):
+            for banner in banners:
+                if width_of(named) + width_of(banner) <= width:
+                    return (*named, *banner, (why, "on-warn"))
+        return banners[-1] if banners else ()
+
+    def _banners(self) -> tuple[list[Spans], str]:
+        """Return the banner, its longest form first, and the cause, which may be cut."""
+        connection, roomy = self.console.connection, self.size.width >= ROOMY
         store, delivery = connection.store, connection.delivery
         if store.state == "lost":
             age = self.console.model.age
             if age is None:
-                return self._banner(f"{store.name.upper()} unavailable, retrying each second", safe(store.error))
-            off = "changes are disabled"
-            if self.size.width >= ROOMY:
-                off = f"data is {humanize.elapsed(age)} old; {off}"
-            elif not store.silent:
-                off = f"{humanize.elapsed(age)} old; {off}"
-            return self._banner(_lost(store), off, store.error)
-        if delivery is not None and delivery.state == "lost":
-            instead = f"{store.name} is read each second instead"
-            if delivery.silent and self.size.width < ROOMY:
-                instead = f"reading {store.name} instead"
-            return self._banner(_lost(delivery), instead, delivery.error)
-        return ()
+                what = f"{store.name.upper()} unavailable, retrying each second"
+                return [self._banner(what)], f": {safe(store.error)}"
+            off, old = "changes are disabled", f"{humanize.elapsed(age)} old"
+            texts = [f"data is {old}; {off}"] if roomy else [f"{old}; {off}", off]
+            lost = store
+        elif delivery is not None and delivery.state == "lost":
+            texts = [f"{store.name} is read each second instead", f"reading {store.name} instead"]
+            lost = delivery
+        else:
+            return [], ""
+        why = f"  ({safe(lost.error)})" if lost.error and self.size.width >= 120 else ""
+        forms = [f"{_lost(lost)}: {text}" for text in texts] + [f"{_lost(lost, dated=False)}: {texts[-1]}"]
+        return [self._banner(form) for form in forms], why
 
-    def _banner(self, what: str, consequence: str, why: str = "") -> Spans:
-        why = f"  ({safe(why)})" if why and self.size.width >= 120 else ""
-        return ((f" {self.console.glyphs.alert} {what}: {consequence}{why}", "on-warn"),)
+    def _banner(self, text: str) -> Spans:
+        return ((f" {self.console.glyphs.alert} {text}", "on-warn"),)
 
     def _totals(self, width: int) -> Line:
         snapshot = self.console.model.snapshot
@@ -240,10 +248,11 @@ def _value(number: int, tone: str = "strong", width: int = 5) -> Spans:
     return ((humanize.count(number, width), tone if number else "faint"),)
 
 
-def _lost(server: Server) -> str:
+def _lost(server: Server, dated: bool = True) -> str:
     ago = humanize.elapsed((datetime.now(UTC) - server.since).total_seconds())
     what = f"no answer for {ago}" if server.silent else ago
-    return f"{server.name.upper()} LOST since {humanize.clock(server.since)} ({what})"
+    since = f" since {humanize.clock(server.since)}" if dated else ""
+    return f"{server.name.upper()} LOST{since} ({what})"
 
 
 def _running(totals: SnapshotTotals) -> Spans:
