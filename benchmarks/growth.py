@@ -1,0 +1,198 @@
+"""How the drain holds while tables grow: a history, dead jobs, queues, leases and a backlog, each on top of the last.
+
+    .venv/bin/python benchmarks/growth.py                   # --mode postgres --scale 1.0 --turns 5 --json
+
+Two sets of servers with a worker process each take turns at draining the same number of jobs: one stays empty, the
+other grows. It prints the median ratios of the rates, and of the processor time that worker and servers take for each
+job, which on a busy machine moves least. `--scale` makes all of it smaller: the whole takes some 6 GB of the disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from statistics import median
+
+import psycopg
+from ground import SEED, verdict
+from held_snapshot import CLAIMED, TABLES, Part
+
+from jobconsole.bench.ground import BenchOptions, Crew, Ground, cpu_seconds, open_ground, processes
+from jobconsole.bench.record import DeliveryRecord, Recorder, payload
+from jobconsole.bench.tasks import TYPE, register
+from queue_core import JobQueue
+
+BAR = 0.9
+"""The least ratio of the rates."""
+QUEUE = "default"
+DRAINED = 30_000
+"""Jobs of one turn."""
+BULK = 1_000
+WATCHED = 0.002
+"""Seconds between two looks at how many were claimed."""
+
+HISTORY = """
+INSERT INTO job_history (id, queue_id, seq, priority, status, run_at, type, payload, retry_count, crashes, max_retries,
+                         last_token, created_at, started_at, finished_at)
+SELECT gen_random_uuid(), (SELECT min(id) FROM queues), n, 5, 'completed', now(), %(type)s, %(payload)s, 0, 0, 3, n,
+       now(), now(), now() - make_interval(secs => n %% 3600)
+  FROM generate_series(%(first)s::bigint, %(last)s) AS n
+"""
+QUEUES = """
+WITH made AS (
+    INSERT INTO queues (name) SELECT 'other-' || n FROM generate_series(%(first)s::int, %(last)s) AS n RETURNING id
+), numbered AS (SELECT id, nextval('job_seq') AS seq FROM made)
+INSERT INTO jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries)
+SELECT gen_random_uuid(), id, 122::bigint << 45 | seq, seq, 5, 'queued', now(), 'nobody''s', '{}', 3 FROM numbered
+"""
+LEASES = """
+WITH many AS (
+    SELECT gen_random_uuid() AS id, nextval('job_seq') AS seq FROM generate_series(%(first)s::int, %(last)s)
+), jobs AS (
+    INSERT INTO jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries)
+    SELECT id, (SELECT id FROM queues WHERE name = 'default'), 122::bigint << 45 | seq, seq, 5, 'queued', now(),
+           %(type)s, %(payload)s, 3
+      FROM many
+)
+INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at)
+SELECT id, seq, (SELECT id FROM queues WHERE name = 'default'), 'another:1:aaaaaa', now(), now() + interval '1 day'
+  FROM many
+"""
+GROWTH = {
+    "history": (10_000_000, 500_000, HISTORY),
+    "dead": (1_000_000, 1_000_000, ""),
+    "queues": (5_000, 5_000, QUEUES),
+    "leases": (100_000, 100_000, LEASES),
+    "backlog": (1_000_000, BULK, ""),
+}
+"""What grows: by how many, how many at a time, and the statement; dead jobs are those of the console's benchmarks."""
+
+
+class Side:
+    """One set of servers and a worker, which drains when it is its turn."""
+
+    def __init__(self, jobs: JobQueue, ground: Ground, crew: Crew) -> None:
+        assert ground.settings.postgres.url is not None
+        self._jobs = jobs
+        self._ground = ground
+        self._crew = crew
+        self._connection = psycopg.connect(
+            ground.settings.postgres.url.get_secret_value(), autocommit=True, options=TABLES
+        )
+        # jobs that wait for a turn
+        self._waiting = 0
+
+    def _claimed(self) -> int:
+        ((count,),) = self._connection.execute(CLAIMED).fetchall()
+        return int(count)
+
+    def _used(self) -> tuple[float, float]:
+        """Return the seconds of processor time of the worker and of the servers."""
+        assert self._ground.postgres is not None
+        redis = 0.0 if self._ground.redis is None else self._ground.redis.cpu_seconds() or 0.0
+        worker = sum(cpu_seconds(pid) or 0.0 for pid in self._crew.pids)
+        return worker, (self._ground.postgres.cpu_seconds() or 0.0) + redis
+
+    async def _fill(self, count: int) -> None:
+        for start in range(0, count, BULK):
+            await self._jobs.enqueue_many(TYPE, [payload(0)] * min(BULK, count - start), queue=QUEUE)
+        self._waiting += count
+
+    async def drain(self, count: int) -> Part:
+        """Let the worker drain so many jobs, and return how fast it was."""
+        await self._jobs.operations.pause_queue(QUEUE)
+        await self._fill(max(0, count - self._waiting))
+        before = self._claimed()
+        await self._jobs.operations.resume_queue(QUEUE)
+        while self._claimed() == before:  # noqa: ASYNC110  what the worker does is no event
+            await asyncio.sleep(WATCHED)
+        first, began, used = self._claimed(), time.monotonic(), self._used()
+        while (last := self._claimed()) - before < count:  # noqa: ASYNC110
+            await asyncio.sleep(WATCHED)
+        took, now = time.monotonic() - began, self._used()
+        await self._jobs.operations.pause_queue(QUEUE)
+        await asyncio.sleep(0.5)  # what it has claimed ends
+        self._waiting -= self._claimed() - before
+        done = max(1, last - first)
+        costs = [(after - earlier) / done * 1e6 for earlier, after in zip(used, now, strict=True)]
+        return Part(done / took, *costs)
+
+    async def grow(self, name: str, scale: float) -> int:
+        """Add one kind of growth, as it were after some time of load; return how much."""
+        count, step, statement = GROWTH[name]
+        count = max(1, int(count * scale))
+        if name == "backlog":
+            await self._jobs.operations.pause_queue(QUEUE)
+            await self._fill(count)
+        elif name == "dead":
+            await asyncio.to_thread(self._connection.execute, SEED, {"count": count})
+        else:
+            body = json.dumps(payload(0))
+            for first in range(1, count + 1, step):
+                given = {"first": first, "last": min(count, first + step - 1), "type": TYPE, "payload": body}
+                used = {key: value for key, value in given.items() if f"%({key})s" in statement}
+                await asyncio.to_thread(self._connection.execute, statement, used)
+        for settled in ("VACUUM ANALYZE", "CHECKPOINT"):
+            await asyncio.to_thread(self._connection.execute, settled)
+        return count
+
+
+@asynccontextmanager
+async def sides(mode: str) -> AsyncIterator[tuple[Side, Side]]:
+    """Run the two sets of servers."""
+    async with AsyncExitStack() as stack:
+        made = []
+        for _ in range(2):
+            ground = stack.enter_context(open_ground(BenchOptions(mode=mode)))
+            jobs = await stack.enter_async_context(register(JobQueue.from_settings(ground.settings), Recorder()))
+            await jobs.enqueue_many(TYPE, [payload(0)], queue=QUEUE)  # which makes the queue
+            record = DeliveryRecord(ground.folder / "run", 1)
+            crew = await stack.enter_async_context(processes(ground, 1, record))
+            made.append(Side(jobs, ground, crew))
+        yield made[0], made[1]
+
+
+async def grown(options: argparse.Namespace, mode: str) -> list[dict[str, object]]:
+    """Measure one mode, one growth after the other."""
+    rows: list[dict[str, object]] = []
+    async with sides(mode) as (empty, growing):
+        for side in (empty, growing):
+            await side.drain(DRAINED)
+        for name in GROWTH:
+            count = await growing.grow(name, options.scale)
+            pairs = []
+            for _ in range(options.turns):
+                pairs.append((await empty.drain(DRAINED), await growing.drain(DRAINED)))
+                sys.stderr.write(f"{mode}, {name}: {pairs[-1][0].rate:,.0f} and {pairs[-1][1].rate:,.0f} jobs/s\n")
+            ratios = [round(median(part[figure] / clean[figure] for clean, part in pairs), 2) for figure in range(3)]
+            figures = dict(zip(("ratio", "worker cost ratio", "servers cost ratio"), ratios, strict=True))
+            rows.append({"mode": mode, "growth": f"{name} {count:,}", **figures})
+    return rows
+
+
+def main() -> int:
+    """Measure and print; 1 when a drain fell below the bar."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mode", action="append", choices=("postgres", "postgres+redis"))
+    parser.add_argument("--scale", type=float, default=1.0, help="of what grows; 1.0 is all of it")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    missed = []
+    for mode in options.mode or ("postgres", "postgres+redis"):
+        for row in asyncio.run(grown(options, mode)):
+            sys.stdout.write(
+                (json.dumps(row) if options.json else "  ".join(f"{k} {v}" for k, v in row.items())) + "\n"
+            )
+            if float(str(row["ratio"])) < BAR:
+                missed.append(f"{mode}, {row['growth']}: {row['ratio']} of the empty rate, the bar is {BAR}")
+    return verdict(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
