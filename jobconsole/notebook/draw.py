@@ -16,8 +16,8 @@ from typing import Any
 from jobconsole.format.glyphs import UNICODE
 from jobconsole.format.spans import Line, RenderContext, Spans, fit, labelled, width_of
 from jobconsole.notebook.connection import sentence_of
-from jobconsole.present.columns import Column, fit_columns
 from jobconsole.present.facts import Fact, moment
+from jobconsole.present.layout import Column, fit_columns
 from queue_core.errors import QueueCoreError
 from queue_core.model.text import safe
 

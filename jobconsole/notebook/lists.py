@@ -14,8 +14,8 @@ from jobconsole.notebook.connection import NotebookConnection
 from jobconsole.notebook.draw import Block, Drawing, FactsBlock, TableBlock, TextBlock, as_of, note
 from jobconsole.notebook.rows import JobRows
 from jobconsole.present.breakdown import ShareRow, notes, percent, share_rows
-from jobconsole.present.columns import Column
 from jobconsole.present.facts import Fact, of_group
+from jobconsole.present.layout import Column
 from jobconsole.present.signature import of_state
 from queue_core.model.filters import Filter
 from queue_core.model.job import Job

@@ -27,8 +27,9 @@ from jobconsole.notebook.draw import (
     readable_blocks,
     text_of,
 )
-from jobconsole.present.columns import JOBS, QUEUES, Column
+from jobconsole.present.columns import JOBS, QUEUES
 from jobconsole.present.facts import Fact, but, of_health, of_job, of_operation, of_stats
+from jobconsole.present.layout import Column
 from queue_core.client.health import Health, Stats
 from queue_core.client.results import JobHandle
 from queue_core.errors import InvalidArgument

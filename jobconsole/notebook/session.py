@@ -18,8 +18,9 @@ from jobconsole.notebook.draw import Block, Drawing, FactsBlock, TableBlock
 from jobconsole.notebook.lists import Listing, SignatureGroup
 from jobconsole.notebook.records import QUEUE_COLUMNS
 from jobconsole.notebook.rows import JobRows
-from jobconsole.present.columns import WORKERS, Column, signature_columns
+from jobconsole.present.columns import WORKERS, signature_columns
 from jobconsole.present.facts import Fact
+from jobconsole.present.layout import Column
 from jobconsole.present.operation import OPERATIONS
 from jobconsole.settings import ConsoleSettings, queue_of, read_settings
 from queue_core.client.health import Health, Stats

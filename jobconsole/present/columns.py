@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from functools import partial
 
 from jobconsole.core.events import EventLine
 from jobconsole.core.latency import TypeLine
@@ -15,31 +15,17 @@ from jobconsole.core.running import FREE, RunningJob
 from jobconsole.format import humanize
 from jobconsole.format.cuts import cut_apart
 from jobconsole.format.glyphs import Glyphs, spark
-from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Spans, fit, labelled
-from jobconsole.present.facts import Fact
+from jobconsole.format.spans import STATE_TONES, RenderContext, Spans
+from jobconsole.present.layout import Column
 from jobconsole.present.signature import owner_spans, since_mark, since_spans, state_spans, title_spans, type_spans
+from queue_core.model.filters import host_of
 from queue_core.model.report import SignatureInfo, WorkerInfo
 from queue_core.model.states import Status
 from queue_core.model.triage.signatures import SignatureState
 
-T = TypeVar("T")
-
 NO_STATES: Mapping[str, SignatureState] = {}
 
 
-def fact_lines(facts: Iterable[Fact], context: RenderContext, width: int) -> list[Line]:
-    """Return the facts that are known as lines of a screen."""
-    return labelled(((fact.label, fact.text(context.now), fact.tone) for fact in facts if fact.known), width)
-
-
-def fact_line(facts: Iterable[Fact], context: RenderContext) -> Line:
-    """Return the facts that are known in one line."""
-    texts = [(fact.label, fact.text(context.now), fact.tone) for fact in facts if fact.known]
-    return tuple(span for label, text, tone in texts for span in ((f"{label} ", "muted"), (f"{text}  ", tone)))
-
-
-GAP = 2
-"""Blank cells between two columns."""
 TREND = 6
 """Slices of a trend."""
 BAR = 12
@@ -68,50 +54,6 @@ EVENT_STATES = {
     "retried": Status.QUEUED,
     **{name: status for name, (status, _) in OUTCOMES.items()},
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Column(Generic[T]):
-    """One column of a table."""
-
-    title: str
-    # cells; the least width where `flex` is set
-    width: int
-    value: Callable[[T, RenderContext], Spans]
-    right: bool = False
-    # takes what the others leave
-    flex: bool = False
-    # columns with higher numbers go first when there is little room; 1 only where a flexible one would have less than
-    # half of its width otherwise; 0 always stays
-    need: int = 0
-    # how contents that are too long are cut, to so many cells and with this ellipsis; None: at their end
-    cut: Callable[[T, Spans, int, str], Spans] | None = None
-    # blank cells before it, where it is not the first
-    gap: int = GAP
-
-    def drawn(self, row: T, context: RenderContext, width: int) -> Spans:
-        """Return the cell of a row in exactly `width` cells."""
-        spans = self.value(row, context)
-        if self.cut is not None:
-            return self.cut(row, spans, width, context.glyphs.ellipsis)
-        return fit(spans, width, self.right, ellipsis=context.glyphs.ellipsis)
-
-
-def fit_columns(columns: Sequence[Column[T]], width: int) -> list[tuple[Column[T], int]]:
-    """Return the columns that fit into so many cells, with their widths; a flexible one shrinks when none can go."""
-    kept = list(columns)
-    slack = sum(column.width // 2 for column in kept if column.flex)
-    while len(kept) > 1 and _taken(kept) > width:
-        drop = max(kept, key=lambda column: column.need)
-        if drop.need == 0 or (drop.need == 1 and _taken(kept) - slack <= width):
-            break
-        kept.remove(drop)
-    spare = width - _taken(kept)
-    return [(column, max(0, column.width + spare) if column.flex else column.width) for column in kept]
-
-
-def _taken(columns: Sequence[Column[T]]) -> int:
-    return sum(column.width for column in columns) + sum(column.gap for column in columns[1:])
 
 
 def state(status: Status, context: RenderContext) -> Spans:
@@ -233,6 +175,52 @@ DEAD_JOBS: tuple[Column[JobLine], ...] = (
     Column("ERROR", 20, _error, flex=True),
     Column("ID", 13, _id, need=5),
 )
+
+
+ROOMY = 180
+"""Columns of the screen from which the release and the host of dead jobs are shown, in place of their queue."""
+
+
+def _release(job: JobLine, context: RenderContext) -> Spans:
+    return ((job.release, "text"),) if job.release else (("?", "faint"),)
+
+
+def _host(job: JobLine, context: RenderContext) -> Spans:
+    return ((host_of(job.worker), "muted"),) if job.worker else (("?", "faint"),)
+
+
+_RAN_ON = (Column("RELEASE", 7, _release, need=2), Column("HOST", 8, _host, need=3))
+_WIDE = tuple(one for column in DEAD_JOBS for one in (_RAN_ON if column.title == "QUEUE" else (column,)))
+
+
+FIELD = 12
+"""Cells of a field of payloads."""
+
+
+def dead_columns(screen: int, fields: Sequence[str] = ()) -> tuple[Column[JobLine], ...]:
+    """Return the columns of a signature's jobs on a screen of so many columns, with fields of payloads."""
+    if screen < ROOMY:
+        return DEAD_JOBS
+    if not fields:
+        return _WIDE
+    last = len(fields) - 1
+    shown = tuple(
+        Column(name, FIELD, partial(_field, place), flex=place == last, need=2) for place, name in enumerate(fields)
+    )
+    # The error is that of the signature, and goes first.
+    columns = (replace(one, need=_NEEDS.get(one.title, one.need), flex=False) for one in _WIDE)
+    return tuple(one for column in columns for one in ((*shown, column) if column.title == "ERROR" else (column,)))
+
+
+_NEEDS = {"RELEASE": 3, "HOST": 4, "ID": 5, "TYPE": 6, "TRY": 7, "ERROR": 8}
+
+
+def _field(place: int, job: JobLine, context: RenderContext) -> Spans:
+    if job.fields is None or place >= len(job.fields):
+        return (("?", "faint"),)
+    value = job.fields[place]
+    return ((value, "text"),) if value else (("absent", "faint"),)
+
 
 JOBS: tuple[Column[JobLine], ...] = (
     Column("STATUS", 11, lambda job, context: state(job.status, context)),

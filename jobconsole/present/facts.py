@@ -1,6 +1,6 @@
 """The facts of a job, group, operation, schedule, queue and worker, for screens and for the command line.
 
-A screen lays facts out with `present.columns.fact_lines`, the command line prints them one a line, or as the cells of a
+A screen lays facts out with `present.layout.fact_lines`, the command line prints them one a line, or as the cells of a
 table under the titles that are their labels.
 """
 

@@ -14,9 +14,9 @@ from jobconsole.core.rows import NAME, retried_before
 from jobconsole.format import humanize
 from jobconsole.format.humanize import moment_of, plural, size
 from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Span, width_of, wrap
-from jobconsole.present.columns import GAP, fact_line, fact_lines
 from jobconsole.present.facts import Fact, Facts, but, of_group, of_job, only
 from jobconsole.present.history import diff_lines, peek_lines, timeline_lines, traceback_lines
+from jobconsole.present.layout import GAP, fact_line, fact_lines
 from jobconsole.present.release import LiveSince, trend_lines
 from jobconsole.present.signature import of_state
 from jobconsole.present.stack import LiveStack, stack_lines

@@ -8,8 +8,9 @@ from jobconsole.format import humanize
 from jobconsole.format.glyphs import Glyphs
 from jobconsole.format.spans import LABEL, Line, RenderContext, Span, Spans, fit, width_of, wrap
 from jobconsole.format.words import IMMEDIATE, outcome_phrase, outcome_phrases, state_phrase
-from jobconsole.present.columns import BAR, Column, bar, fact_lines, number, state
+from jobconsole.present.columns import BAR, bar, number, state
 from jobconsole.present.facts import but, of_operation, only
+from jobconsole.present.layout import Column, fact_lines
 from queue_core.client.operating.signatures import VERBS as SIGNATURE_VERBS
 from queue_core.model.operation import Operation, OperationState, Outcomes
 from queue_core.model.states import Status
@@ -120,7 +121,7 @@ OPERATIONS: tuple[Column[OperationLine], ...] = (
     Column("VERB", 7, lambda line, context: ((line.verb, "strong"),), gap=1),
     Column("STATE", 15, _state_cell, gap=1),
     Column("PROGRESS", SMALL_BAR + 1, _progress_cell, need=5),
-    Column("OUTCOME", 24, _outcome, need=3, cut=_shorter),
+    Column("OUTCOME", 24, _outcome, need=3, cut=_shorter, gap=1, least=18),
     Column("SKIP", 5, lambda line, context: _counted(line.operation.skipped, line, "warn", 5), right=True, need=7),
     Column("ERR", 5, lambda line, context: _counted(line.operation.errored, line, "bad", 5), right=True, need=8),
     Column("TARGET", 7, _target, flex=True),

@@ -7,9 +7,10 @@ from datetime import datetime
 from jobconsole.core.schedules import ScheduleLine, TickLine, coming_ticks, moment_at, payload_of
 from jobconsole.format import humanize
 from jobconsole.format.spans import LABEL, Line, RenderContext, Spans, labelled, wrap
-from jobconsole.present.columns import Column, fact_lines, state
+from jobconsole.present.columns import state
 from jobconsole.present.facts import Facts, but, of_schedule, only
 from jobconsole.present.job import json_lines
+from jobconsole.present.layout import Column, fact_lines
 from queue_core.model.states import Status
 
 STATE_TONES = {"open": "good", "paused": "warn", "late": "bad"}
@@ -86,7 +87,7 @@ TICKS: tuple[Column[TickLine], ...] = (
     Column("TICK", 16, _time),
     Column("JOB", 11, _became),
     Column("OUTCOME", 16, _why, flex=True),
-    Column("ID", 13, _id, need=1),
+    Column("ID", 13, _id, need=2),
 )
 
 

@@ -14,17 +14,18 @@ from jobconsole.format.glyphs import ASCII, UNICODE, Glyphs, glyphs_for
 from jobconsole.format.spans import RenderContext, fit
 from jobconsole.present.columns import (
     DEAD_JOBS,
-    GAP,
     JOBS,
     QUEUES,
     RUNNING_JOBS,
     WORKERS,
     bar,
-    fit_columns,
+    dead_columns,
     signature_columns,
 )
+from jobconsole.present.layout import FAIR, GAP, Column, fit_columns, row_spans
+from jobconsole.present.operation import OPERATIONS
+from jobconsole.present.schedule import TICKS
 from jobconsole.present.signature import owner_spans
-from jobconsole.tui.widgets.jobs import dead_columns
 from queue_core.model.report import WorkerInfo
 from queue_core.model.triage.signatures import UNTOUCHED, SignatureState
 
@@ -37,6 +38,7 @@ TABLES = {
     "running": RUNNING_JOBS,
     "queues": QUEUES,
     "workers": WORKERS,
+    "ticks": TICKS,
 }
 
 
@@ -62,6 +64,28 @@ def test_an_owner_is_cut_to_the_letters_that_two_cells_hold(owner: str, shown: s
 def test_a_table_fills_its_width(name: str, width: int) -> None:
     fitted = fit_columns(TABLES[name], width)
     assert sum(size for _, size in fitted) + GAP * (len(fitted) - 1) == width
+
+
+LENT: tuple[Column[str], ...] = (
+    Column("#", 3, lambda row, context: (("7", "text"),)),
+    Column("WHY", 6, lambda row, context: (("a long reason", "text"),), flex=True),
+    Column("ID", 4, lambda row, context: ((row, "faint"),)),
+    Column("AT", 4, lambda row, context: (("now" if row else "", "faint"),)),
+)
+
+
+@pytest.mark.parametrize(("row", "shown"), [("", "7    a long reason     "), ("id-1", "7    a lon…  id-1  now ")])
+def test_blank_cells_lend_their_room_to_the_text_before_them(row: str, shown: str) -> None:
+    fitted = fit_columns(LENT, 23)
+    assert "".join(text for text, _ in row_spans(row, fitted, RenderContext(NOW, UNICODE))) == shown
+
+
+def test_outcomes_of_operations_leave_room_for_what_they_are_about() -> None:
+    """At 80x24; where there is room, they are in full."""
+    for width, outcome in ((77, 18), (180, 24)):
+        fitted = {column.title: size for column, size in fit_columns(OPERATIONS, width)}
+        assert fitted["OUTCOME"] == outcome
+        assert fitted["TARGET"] >= FAIR
 
 
 def test_titles_have_a_third_of_the_list_beside_states_owners_and_releases() -> None:

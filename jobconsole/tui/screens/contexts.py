@@ -12,7 +12,8 @@ from jobconsole.core.contexts import EVERY_SECONDS, ContextLine, Places
 from jobconsole.core.listing import TableCursor
 from jobconsole.format import humanize
 from jobconsole.format.spans import Line, RenderContext, Spans, wrap
-from jobconsole.present.columns import LATE, Column, number
+from jobconsole.present.columns import LATE, number
+from jobconsole.present.layout import Column
 from jobconsole.tui.base.host import Host, host_of, spawn
 from jobconsole.tui.widgets.pane import Drawn
 from jobconsole.tui.widgets.table import Table

@@ -11,7 +11,7 @@ from textual.containers import Vertical
 
 from jobconsole.actions.plan import Choice, Target, dead_of, dead_only
 from jobconsole.core.snapshot import Snapshot
-from jobconsole.present.columns import DEAD_JOBS, QUEUES_SMALL
+from jobconsole.present.columns import DEAD_JOBS, FIELD, QUEUES_SMALL, ROOMY, dead_columns
 from jobconsole.present.job import DetailSubject
 from jobconsole.tui.base.causes import Causes
 from jobconsole.tui.screens.filter_actions import FilterActions
@@ -19,7 +19,7 @@ from jobconsole.tui.screens.row_actions import JobActions, QueueActions
 from jobconsole.tui.screens.signature_actions import SignatureActions
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
-from jobconsole.tui.widgets.jobs import FIELD, ROOMY, JobTable, dead_columns
+from jobconsole.tui.widgets.jobs import JobTable
 from jobconsole.tui.widgets.live import HOUR_SECONDS, Chart, QueueTable, Releases, RunningTable
 from jobconsole.tui.widgets.operations import OperationStrip
 from jobconsole.tui.widgets.pane import Pane

@@ -15,64 +15,19 @@ from jobconsole.actions.plan import ACTS_ON, Choice, Target, changeable_only, fa
 from jobconsole.core.listing import TableCursor, Window
 from jobconsole.core.rows import JobLine
 from jobconsole.format.humanize import exact, plural
-from jobconsole.format.spans import RenderContext, Spans
+from jobconsole.format.spans import Spans
 from jobconsole.format.words import WORDS
-from jobconsole.present.columns import DEAD_JOBS, Column
+from jobconsole.present.layout import Column
 from jobconsole.tui.base.host import Renewal, replace
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.table import NO_MATCH, MarkTable
 from queue_core.errors import QueueCoreError
-from queue_core.model.filters import Filter, Term, host_of
+from queue_core.model.filters import Filter, Term
 from queue_core.model.report import Order
 from queue_core.model.states import Status
 
 NEW_SECONDS = 3.0
 """How long a row that has just come in is marked."""
-
-
-ROOMY = 180
-"""Columns of the screen from which the release and the host of dead jobs are shown, in place of their queue."""
-
-
-def _release(job: JobLine, context: RenderContext) -> Spans:
-    return ((job.release, "text"),) if job.release else (("?", "faint"),)
-
-
-def _host(job: JobLine, context: RenderContext) -> Spans:
-    return ((host_of(job.worker), "muted"),) if job.worker else (("?", "faint"),)
-
-
-_RAN_ON = (Column("RELEASE", 7, _release, need=2), Column("HOST", 8, _host, need=3))
-_WIDE = tuple(one for column in DEAD_JOBS for one in (_RAN_ON if column.title == "QUEUE" else (column,)))
-
-
-FIELD = 12
-"""Cells of a field of payloads."""
-
-
-def dead_columns(screen: int, fields: Sequence[str] = ()) -> tuple[Column[JobLine], ...]:
-    """Return the columns of a signature's jobs on a screen of so many columns, with fields of payloads."""
-    if screen < ROOMY:
-        return DEAD_JOBS
-    if not fields:
-        return _WIDE
-    last = len(fields) - 1
-    shown = tuple(
-        Column(name, FIELD, partial(_field, place), flex=place == last, need=2) for place, name in enumerate(fields)
-    )
-    # The error is that of the signature, and goes first.
-    columns = (dataclasses.replace(one, need=_NEEDS.get(one.title, one.need), flex=False) for one in _WIDE)
-    return tuple(one for column in columns for one in ((*shown, column) if column.title == "ERROR" else (column,)))
-
-
-_NEEDS = {"RELEASE": 3, "HOST": 4, "ID": 5, "TYPE": 6, "TRY": 7, "ERROR": 8}
-
-
-def _field(place: int, job: JobLine, context: RenderContext) -> Spans:
-    if job.fields is None or place >= len(job.fields):
-        return (("?", "faint"),)
-    value = job.fields[place]
-    return ((value, "text"),) if value else (("absent", "faint"),)
 
 
 class JobTable(MarkTable[JobLine]):

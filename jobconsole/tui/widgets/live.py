@@ -16,7 +16,8 @@ from jobconsole.format.glyphs import columns, spark
 from jobconsole.format.humanize import elapsed, exact, plural, rate
 from jobconsole.format.spans import Line, Spans
 from jobconsole.format.words import IMMEDIATE, WORDS
-from jobconsole.present.columns import RUNNING_JOBS, TYPES, WORKERS, Column
+from jobconsole.present.columns import RUNNING_JOBS, TYPES, WORKERS
+from jobconsole.present.layout import Column
 from jobconsole.present.release import ReleaseLine, deployments, release_lines, release_table, ticks
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.pane import Pane, off_for_jobs

@@ -10,7 +10,7 @@ from textual.message import Message
 
 from jobconsole.core.listing import TableCursor
 from jobconsole.format.spans import Line, RenderContext, Spans, fit, grounded, wrap
-from jobconsole.present.columns import Column, fit_columns
+from jobconsole.present.layout import Column, fit_columns, row_spans
 from jobconsole.tui.widgets.pane import Extent, Pane
 from queue_core.model.text import safe
 
@@ -225,9 +225,7 @@ class Table(Pane, Generic[T]):
         selection = self.selection
         here = place == selection.place and (self.has_focus or self.cursor_always)
         spans: list[tuple[str, str]] = list(self._gutter(row, here))
-        for index, (column, size) in enumerate(fitted):
-            spans += [(" " * column.gap, "text")] if index else []
-            spans += column.drawn(row, context, size)
+        spans += row_spans(row, fitted, context)
         line = fit(spans, width)
         if not here or selection.adrift:
             return line
