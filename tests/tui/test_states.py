@@ -266,7 +266,7 @@ async def test_a_low_screen_has_a_sentence(sit: Sit, jobs: JobQueue, buried: Bur
     async with sit(LOW) as seat:
         await at(seat)
         await seat.press("V")
-        await seat.until("needs 18 lines")
+        await seat.until("the sheet needs 18 lines")
 
 
 async def test_it_is_undone_where_operations_are_listed(sit: Sit, jobs: JobQueue, buried: Buried) -> None:

@@ -68,7 +68,7 @@ class ViewFrame(Screen[None], inherit_bindings=False):
         """Why nothing can be changed on a screen of this size; "" when it can."""
         if self.size.height >= SHEETS:
             return ""
-        return f"needs {SHEETS} lines; there are {self.size.height}"
+        return f"the sheet needs {SHEETS} lines; there are {self.size.height}"
 
     def label_of(self, action: Action, width: int) -> str:
         """Return what the key bar of this width shows beside a key."""
