@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from jobconsole.tui.widgets import live
+from jobconsole.tui.widgets.scroll import TextPane
 from queue_core import JobQueue
 from queue_core.model.report import SignatureInfo
 from queue_core.model.states import Status
@@ -146,6 +148,20 @@ async def test_every_view_has_a_list(size: tuple[int, int]) -> None:
         assert seat.view.focused is seat.table("signatures")
 
 
+@pytest.mark.parametrize("size", [COMPACT, LOW], ids=["60x20", "40x10"])
+async def test_help_cuts_no_word(size: tuple[int, int]) -> None:
+    async with seated(still_app(), size) as seat:
+        await show(seat)
+        await seat.press("question_mark")
+        pane = seat.app.screen.query_one(TextPane)
+        width = pane.inner_width
+        lines = ["".join(text for text, _ in line) for line in seat.app.screen.text(width)]  # type: ignore[attr-defined]
+        assert max(map(cell_len, lines)) <= width
+        whole = " ".join(" ".join(lines).split())
+        assert "verbs then act on all marked ones" in whole
+        assert "type:send_email also queue:, tag:," in whole
+
+
 async def test_queues_are_one_of_the_lists_of_the_smallest_screen() -> None:
     async with seated(still_app(), LOW) as seat:
         await seat.press("2")
@@ -161,7 +177,7 @@ async def test_a_verb_needs_room_for_its_sheet(sit: Sit, jobs: JobQueue, buried:
         await seat.ready()
         await seat.until("TimeoutError")
         await seat.press("R", "enter")
-        await seat.until("needs 18 lines; there are 10")
+        await seat.until("the sheet needs 18 lines; there are 10")
         assert (await jobs.inspector.get(buried["send_email"][0])).status is Status.DEAD
     async with sit(COMPACT) as seat:
         await seat.ready()

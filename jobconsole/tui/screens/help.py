@@ -20,6 +20,10 @@ from jobconsole.tui.widgets.scroll import TextPane
 
 KEY, NAME = 9, 14
 """Cells of the columns with keys and names."""
+BESIDE = 48
+"""Cells of a line from which what a key or word means is beside it, and not below it."""
+BELOW = "    "
+"""What a line below begins with."""
 
 WORDS = (
     ("queued", "ready: a worker may take it now"),
@@ -99,6 +103,8 @@ def _action(action: Action, keys: str, reason: str, width: int) -> list[Line]:
         (f"  {keys:<{KEY}}", "muted" if reason else "key"),
         (f"{action.label:<{NAME}}", "muted" if reason else "strong"),
     )
+    if width < BESIDE:
+        return [first, *(((BELOW + part, tone),) for part in wrap(text, width - len(BELOW)))]
     rest: Spans = ((" " * (2 + KEY + NAME), "text"),)
     parts = wrap(text, max(10, width - 2 - KEY - NAME))
     return [(*(rest if number else first), (part, tone)) for number, part in enumerate(parts)]
@@ -107,6 +113,12 @@ def _action(action: Action, keys: str, reason: str, width: int) -> list[Line]:
 def _section(title: str, rows: tuple[tuple[str, str], ...], width: int) -> list[Line]:
     lines: list[Line] = [((title, "accent"),)]
     for label, text in rows:
+        if label and width < BESIDE:
+            lines += [
+                ((f"  {label}", "strong"),),
+                *(((BELOW + part, "text"),) for part in wrap(text, width - len(BELOW))),
+            ]
+            continue
         size = 20 if label else 0
         for number, part in enumerate(wrap(text, max(10, width - 2 - size))):
             lines.append(((f"  {'' if number else label:<{size}}", "strong"), (part, "text")))
