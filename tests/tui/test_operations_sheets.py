@@ -6,13 +6,15 @@ import pytest
 
 from jobconsole.tui.base.operations import OperationReader
 from jobconsole.tui.base.operator import Operator
+from jobconsole.tui.widgets.pane import Drawn
 from queue_core import JobQueue
 from queue_core.model.operation import ChangeOptions, Rollout
 from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.tui.asking import ask, crowd, end_ready
 from tests.tui.conftest import Sit
-from tests.tui.seat import WIDE, Seat
+from tests.tui.seat import COMPACT, NARROW, WIDE, Seat, seated
+from tests.tui.still import show, still_app
 from tests.tui.test_triage import SIZES
 
 Buried = dict[str, list[str]]
@@ -352,3 +354,17 @@ async def test_the_first_field_is_below_the_buttons(sit: Sit, jobs: JobQueue, wo
         await seat.until("waits r124")
         (asked,) = await seat.app.connection.operations.list_operations(5)
         assert asked.request.rollout.when_release == "r124"
+
+
+async def test_what_was_done_before_is_whole_where_the_sheet_has_a_line_more_for_it() -> None:
+    whole = "02:58:00 ana: canary of 10: 10 failed again, stopped (#81)"
+    for size, shown in ((NARROW, True), (COMPACT, False)):
+        async with seated(still_app(), size) as seat:
+            await show(seat)
+            await seat.press("D")
+            await seat.until("Delete 38,902 jobs")
+            await seat.until("before ")
+            sheet = seat.app.screen.query_one("#sheet-text", Drawn)
+            lines = "".join(strip.text for y in range(sheet.size.height) for strip in [sheet.render_line(y)])
+            assert (whole in " ".join(lines.split())) is shown
+            assert "Go back" in seat.text()

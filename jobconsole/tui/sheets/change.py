@@ -152,22 +152,30 @@ class ChangeSheet(PlanSheet):
         alert, ellipsis = self.console.glyphs.alert, self.console.glyphs.ellipsis
         lines: list[Line] = [((part, "strong"),) for part in wrap(self.chosen.label, width, 2, ellipsis)]
         lines += [*([] if self.has_class("-tight") else [()]), ((f"  {'jobs':<{LABEL - 2}}", "muted"), *self.count())]
-        for label, value in self._known():
-            most = 2 if label == "before" and self.verb == "retry" else 1
-            parts = wrap(value, width - LABEL, most, ellipsis)
-            names = (label, *[""] * most)
-            pairs = zip(names, parts, strict=False)
-            lines += [((f"  {name:<{LABEL - 2}}", "muted"), (part, "text")) for name, part in pairs]
         room = self.app.size.height - self.has_class("-slim")
         if self.verb != "retry":
             # The fields and the buttons are below it.
-            return lines[: max(2, room - BELOW - len(self.query(Field)))]
+            room = max(2, room - BELOW - len(self.query(Field)))
+            whole = [*lines, *self._fact_lines(width, 2)]
+            return whole if len(whole) <= room else [*lines, *self._fact_lines(width, 1)][:room]
+        lines += self._fact_lines(width, 1, 2)
         # Facts go before warnings do.
         warned: list[Line] = [
             ((part, "warn"),) for one in self._cautions for part in wrap(f"{alert} {one}", width, 1, ellipsis)
         ]
         room -= TAKEN + self.query_one(RetryFields).height
         return [*lines[: max(2, room - len(warned))], *warned][:room]
+
+    def _fact_lines(self, width: int, most: int, before: int = 0) -> list[Line]:
+        """Return the facts in at most so many lines each; `before`: of what was done earlier."""
+        lines: list[Line] = []
+        for label, value in self._known():
+            most_here = max(most, before) if label == "before" else most
+            parts = wrap(value, width - LABEL, most_here, self.console.glyphs.ellipsis)
+            names = (label, *[""] * most_here)
+            pairs = zip(names, parts, strict=False)
+            lines += [((f"  {name:<{LABEL - 2}}", "muted"), (part, "text")) for name, part in pairs]
+        return lines
 
     def _known(self) -> list[tuple[str, str]]:
         read = self._facts or ()
