@@ -382,7 +382,7 @@ def run_console(
     logging.getLogger().addHandler(logging.NullHandler())
     app = ConsoleApp(Connection(lambda: _queue(settings)), read_only=read_only, context=context, places=places)
     app.link = link
-    app.theme = kept_theme()
+    app.theme = kept_theme(app.console.color_system)
     end_with_terminal(_STDIN)
     code = app.run()
     return app.return_code or code or 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobconsole.tui.base.themes import DAY, NIGHT, keep_theme, kept_theme
+from jobconsole.tui.base.themes import DAY, NIGHT, TERMINAL, keep_theme, kept_theme
 from queue_core import JobQueue
 from queue_core.model.operation import Author, OperationRequest
 from queue_core.model.states import Status
@@ -41,10 +41,11 @@ async def test_an_old_sentence_is_no_answer_to_the_next_key() -> None:
 
 
 async def test_the_theme_is_kept_for_later_consoles() -> None:
-    assert kept_theme() == NIGHT.name
+    assert kept_theme() == kept_theme("truecolor") == kept_theme("256") == NIGHT.name
+    assert kept_theme("standard") == TERMINAL.name, "tones of sixteen colours vanish on its cursor's ground"
     async with seated(still_app(), NARROW) as seat:
         seat.app.set_theme(DAY.name)
-    assert kept_theme() == DAY.name
+    assert kept_theme() == kept_theme("standard") == DAY.name
     keep_theme("\x1b[2J no theme")
     assert kept_theme() == NIGHT.name
 

@@ -230,10 +230,15 @@ def keep_theme(name: str) -> None:
         write_over(_theme_file(), f"{name}\n")
 
 
-def kept_theme() -> str:
-    """Return the theme that was chosen last; the dark one where none was, or none of that name is there."""
+def kept_theme(colours: str | None = None) -> str:
+    """Return the theme that was chosen last, or where there is none of that name, the one for a terminal's colours.
+
+    `colours`: Rich's word for how many those are. Of sixteen, tones on the ground of the dark theme's cursor become
+    red on grey and cyan on grey.
+    """
+    usual = TERMINAL.name if colours == "standard" else NIGHT.name
     try:
         name = _theme_file().read_text(encoding="utf-8")[:100].strip()
     except (OSError, ValueError):
-        return NIGHT.name
-    return name if name in SCHEMES else NIGHT.name
+        return usual
+    return name if name in SCHEMES else usual
