@@ -221,3 +221,12 @@ async def test_a_reason_is_not_cut_while_cells_are_blank(sit: Sit) -> None:
         await seat.press("slash", *"colour:red")
         await seat.until("put quotes around words to")
         assert "put quotes around words to search for them" in " ".join(seat.text().split())
+
+
+@pytest.mark.parametrize("width", [60, 71, 72, 73, 80])
+async def test_no_choice_of_a_retry_is_cut(width: int) -> None:
+    async with seated(still_app(), (width, 24)) as seat:
+        await show(seat)
+        await seat.press("R")
+        await seat.until("Retry 38,902 jobs")
+        await seat.until("first failure [at the end]")
