@@ -16,7 +16,7 @@ from jobconsole.format.humanize import moment_of, plural, size
 from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Span, width_of, wrap
 from jobconsole.present.facts import Fact, Facts, but, of_group, of_job, only
 from jobconsole.present.history import diff_lines, peek_lines, timeline_lines, traceback_lines
-from jobconsole.present.layout import GAP, fact_line, fact_lines
+from jobconsole.present.layout import fact_line, fact_lines
 from jobconsole.present.release import LiveSince, trend_lines
 from jobconsole.present.signature import of_state
 from jobconsole.present.stack import LiveStack, stack_lines
@@ -91,7 +91,7 @@ def packed(facts: Sequence[Fact], context: RenderContext, width: int, height: in
     """Return facts in as few lines as hold them; what does not fit in `height` lines is cut at the end of the last."""
     lines: list[list[Fact]] = [[]]
     for fact in facts:
-        wider = width_of(fact_line([*lines[-1], fact], context)) - GAP > width
+        wider = width_of(fact_line([*lines[-1], fact], context)) > width
         if lines[-1] and wider and len(lines) < height:
             lines.append([])
         lines[-1].append(fact)

@@ -93,6 +93,11 @@ def fact_lines(facts: Iterable[Fact], context: RenderContext, width: int) -> lis
 
 
 def fact_line(facts: Iterable[Fact], context: RenderContext) -> Line:
-    """Return the facts that are known in one line."""
+    """Return the facts that are known in one line, with `GAP` blanks between them."""
     texts = [(fact.label, fact.text(context.now), fact.tone) for fact in facts if fact.known]
-    return tuple(span for label, text, tone in texts for span in ((f"{label} ", "muted"), (f"{text}  ", tone)))
+    between = [*(" " * GAP for _ in texts[1:]), ""]
+    return tuple(
+        span
+        for (label, text, tone), gap in zip(texts, between, strict=False)
+        for span in ((f"{label} ", "muted"), (f"{text}{gap}", tone))
+    )

@@ -12,7 +12,7 @@ from jobconsole.cli.output import Output
 from jobconsole.cli.tables import show_facts
 from jobconsole.core.progress import operation_line
 from jobconsole.format.glyphs import UNICODE
-from jobconsole.format.spans import HIGHEST, LABEL, RenderContext, labelled, width_of
+from jobconsole.format.spans import HIGHEST, LABEL, RenderContext, fit, labelled, width_of
 from jobconsole.present.facts import Fact, Facts, cells, in_words, of_group, of_job, of_operation, of_schedule, only
 from jobconsole.present.job import job_lines, packed
 from jobconsole.present.operation import operation_lines
@@ -34,6 +34,14 @@ def test_facts_are_cut_only_where_no_line_is_left(height: int) -> None:
     labels = [text.strip() for line in lines for text, tone in line if tone == "muted"]
     assert labels == ["state", "since", "owner", "repair"], "in their order, none left out"
     assert all(width_of(line) <= 52 for line in lines[:-1] or ([lines[0]] if height == 3 else [])), "whole facts"
+
+
+def test_facts_that_just_fit_are_not_cut() -> None:
+    facts = [Fact("queue", "a" * 20), Fact("due", "18:31:11")]
+    context = RenderContext(NOW, UNICODE)
+    (whole,) = packed(facts, context, 40, 2)
+    assert "".join(text for text, _ in fit(whole, 40)) == f"queue {'a' * 20}  due 18:31:11"
+    assert len(packed(facts, context, 39, 2)) == 2
 
 
 def text_of(facts: Facts, label: str) -> str:
