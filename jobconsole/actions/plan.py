@@ -374,7 +374,8 @@ def facts_of(rows: Sequence[JobLine], seen: Sequence[JobLine] = (), more: bool =
     some = f"of the newest {exact(len(rows))}: " if more else ""
     times = [row.updated_at for row in seen or rows]
     last = max(times)
-    died = f"from {moment_of(min(times), last)} to {moment_of(last, last)}"
+    begin, end = moment_of(min(times), last), moment_of(last, last)
+    died = end if begin == end else f"from {begin} to {end}"
     return (
         ("types", some + ", ".join(f"{name} {exact(number)}" for name, number in types)),
         ("queues", some + ", ".join(queues[:SHOWN])),

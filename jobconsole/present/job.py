@@ -264,12 +264,12 @@ def cause_lines(
     """
     if subject.group is None:
         return job_lines(data.job, context, width)[:1] if data else [((subject.job_id, "muted"),)]
-    title, facts = wrap(subject.group.title, width), of_group(subject.group)
-    last = moment_of(subject.group.last_seen, context.now)
-    died = f"{moment_of(first, context.now)} to {last}" if first is not None else f"until {last}"
+    facts, last = of_group(subject.group), moment_of(subject.group.last_seen, context.now)
+    begin = moment_of(first, context.now) if first is not None else ""
+    died = last if begin == last else f"{begin} to {last}" if begin else f"until {last}"
     counted = (Fact("jobs", humanize.exact(subject.group.count), "strong"), Fact("died", died))
     lines: list[Line] = [
-        ((title[0] + ("…" if len(title) > 1 else ""), "bad"),),
+        *(((part, "bad"),) for part in wrap(subject.group.title, width, 1, context.glyphs.ellipsis)),
         *packed((*counted, *only(facts, "types")), context, width, HEAD),
     ]
     if notes is None:

@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from jobconsole.actions.plan import facts_of
 from jobconsole.cli.output import Output
 from jobconsole.cli.tables import show_facts
 from jobconsole.core.progress import operation_line
+from jobconsole.core.rows import job_line
 from jobconsole.format.glyphs import UNICODE
 from jobconsole.format.spans import HIGHEST, LABEL, RenderContext, fit, labelled, width_of
 from jobconsole.present.facts import Fact, Facts, cells, in_words, of_group, of_job, of_operation, of_schedule, only
@@ -42,6 +44,12 @@ def test_facts_that_just_fit_are_not_cut() -> None:
     (whole,) = packed(facts, context, 40, 2)
     assert "".join(text for text, _ in fit(whole, 40)) == f"queue {'a' * 20}  due 18:31:11"
     assert len(packed(facts, context, 39, 2)) == 2
+
+
+@pytest.mark.parametrize(("number", "died"), [(1, "03:07:26"), (2, "from 03:07:15 to 03:07:26")])
+def test_jobs_that_died_in_one_second_have_one_time(number: int, died: str) -> None:
+    rows = [job_line(job(place)) for place in range(1, number + 1)]
+    assert dict(facts_of(rows))["died"] == died
 
 
 def text_of(facts: Facts, label: str) -> str:
