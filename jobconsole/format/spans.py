@@ -60,15 +60,18 @@ def _cut(spans: Sequence[Span], width: int, ellipsis: str) -> Spans:
         return ()
     kept: list[Span] = []
     room = width - 1
-    tone = "text"
+    tone, half = "text", ""
     for text, tone in spans:
         size = width_of(((text, tone),))
         if size > room:
-            kept.append((set_cell_size(text, room), tone))
+            part = set_cell_size(text, room)
+            # A blank for half of a wide character is behind the ellipsis, not before it.
+            half = "" if text.startswith(part) else " "
+            kept.append((part[: len(part) - len(half)], tone))
             break
         kept.append((text, tone))
         room -= size
-    return (*kept, (ellipsis, tone))
+    return (*kept, (f"{ellipsis}{half}", tone))
 
 
 def grounded(spans: Iterable[Span], ground: str) -> Spans:
@@ -175,12 +178,15 @@ def _placed(line: Line) -> Iterator[tuple[int, Span]]:
 def wrap(text: str, width: int, most: int = 0, ellipsis: str = "…") -> list[str]:
     """Return the text in lines of at most `width` cells, broken at spaces where there are some.
 
-    `most`: lines at most, 0 for any number; the last one of a longer text ends with an ellipsis.
+    `most`: lines at most, 0 for any number; the last one of a longer text is full, and ends with an ellipsis.
     """
     lines = _wrapped(text, width)
     if not 0 < most < len(lines):
         return lines
-    return [*lines[: most - 1], f"{set_cell_size(lines[most - 1], max(0, width - 1)).rstrip()}{ellipsis}"]
+    rest = text
+    for line in lines[: most - 1]:
+        rest = rest.lstrip(" ")[len(line) :]
+    return [*lines[: most - 1], f"{set_cell_size(rest.lstrip(' '), max(0, width - 1)).rstrip()}{ellipsis}"]
 
 
 def _wrapped(text: str, width: int) -> list[str]:

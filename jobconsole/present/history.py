@@ -75,7 +75,7 @@ def _title(found: Difference, back: int, total: int) -> Line:
 def _fact(fact: FactChange, width: int) -> list[Line]:
     label = f"{fact.name:<10}"
     if fact.same:
-        return [((label, "muted"), (part, "faint")) for part in wrap(fact.before or "-", max(8, width - 10))[:1]]
+        return [((label, "muted"), (part, "faint")) for part in wrap(fact.before or "-", max(8, width - 10), 1)]
     lines: list[Line] = []
     for sign, text, tone in (("-", fact.before, "bad"), ("+", fact.after, "good")):
         for number, part in enumerate(wrap(text or "none", max(8, width - 12))):

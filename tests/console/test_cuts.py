@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobconsole.format.cuts import cut_apart, dominant, shared, title_parts
-from jobconsole.format.spans import width_of
+from jobconsole.format.spans import fit, width_of, wrap
 
 
 def drawn(text: str, width: int, *others: str) -> str:
@@ -80,3 +80,25 @@ def test_a_filter_or_that_there_is_one_is_seen_in_any_room(text: str, room: int,
     title, right = title_parts(TITLE, tuple(note), text, room + 8)
     assert width_of(title) + width_of(right) + 4 <= room + 8
     assert right[0][0].startswith(("/", "filtered"))
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "lines"),
+    [
+        ("on a-very-long-name of all", 1, ["on a-very-l…"]),
+        ("one two three four five six", 2, ["one two", "three four…"]),
+        ("one two three four five six", 3, ["one two", "three four", "five six"]),
+        ("a-very-long-name-of-all of them", 2, ["a-very-long-", "name-of-all…"]),
+        ("  one two  three four", 2, ["one two ", "three four"]),
+        ("界界界 界界界 界界", 1, ["界界界 界界…"]),
+        ("one two three", 0, ["one two", "three"]),
+    ],
+)
+def test_the_last_line_of_a_longer_text_is_full(text: str, most: int, lines: list[str]) -> None:
+    assert wrap(text, 12, most) == lines
+
+
+def test_a_blank_for_half_of_a_wide_character_is_behind_the_ellipsis() -> None:
+    assert "".join(text for text, _ in fit((("日本語", "text"),), 4)) == "日… "
+    assert "".join(text for text, _ in fit((("a日本語", "text"),), 4)) == "a日…"
+    assert "".join(text for text, _ in fit((("日 本語", "text"),), 4)) == "日 …"

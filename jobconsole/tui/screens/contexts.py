@@ -129,7 +129,7 @@ class ContextsScreen(ModalScreen[str | None]):
         row = self.query_one(ContextTable).selection.row
         lines: list[Line] = []
         if row is not None and row.error:
-            lines += [((f" {part}", "warn"),) for part in wrap(row.error, max(8, width - 2))[:2]]
+            lines += [((f" {part}", "warn"),) for part in wrap(row.error, max(8, width - 2), 2)]
         if self._places.unnamed:
             text = "none was named on the command line: a verb that changes something asks"
             lines += [((f" {part}", "warn"),) for part in wrap(text, max(8, width - 2))]

@@ -118,7 +118,9 @@ class ExportSheet(Sheet[ExportOptions]):
 
     def text(self, width: int, height: int = 0) -> list[Line]:
         """What is chosen, about how many they are, what will happen."""
-        lines: list[Line] = [((part, "strong"),) for part in wrap(self._target.label, width)[:3]]
+        lines: list[Line] = [
+            ((part, "strong"),) for part in wrap(self._target.label, width, 3, self.console.glyphs.ellipsis)
+        ]
         if self._target.about is not None:
             lines.append(((f"about {plural(self._target.about, 'job')}", "text"),))
         return [*lines, (), *(((part, "muted"),) for part in wrap(ABOUT, width))]

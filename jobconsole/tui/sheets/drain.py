@@ -99,7 +99,7 @@ class DrainSheet(TargetSheet[Drain]):
 
     def _warnings(self, width: int, height: int) -> list[Line]:
         if self.problem:
-            return [((part, "bad"),) for part in wrap(self.problem, width)[:height]]
+            return [((part, "bad"),) for part in wrap(self.problem, width, height, self.console.glyphs.ellipsis)]
         hint = self.focused.hint if isinstance(self.focused, Field) else ""
         found = warnings(self.target.typed, (), self.console.model.snapshot)
         snapshot, queue = self.console.model.snapshot, self._of

@@ -73,7 +73,7 @@ def problem_lines(problems: Sequence[Problem], known: Known, glyphs: Glyphs, wid
         tone, mark = _MARKS.get(problem.text) or (
             ("bad", glyphs.alert) if problem.severity == "error" else ("warn", "!")
         )
-        for number, part in enumerate(wrap(problem.sentence, width - 2)[:2]):
+        for number, part in enumerate(wrap(problem.sentence, width - 2, 2, glyphs.ellipsis)):
             lines.append(((f"{' ' if number else mark} ", tone), (part, tone)))
     if len(lines) > height:
         return [*lines[: height - 1], (("  ... and more", "muted"),)]
@@ -88,7 +88,7 @@ def difference_lines(lines: Sequence[str], width: int) -> list[Line]:
     for line in lines:
         sign, text = line[0], line[2:].lstrip(" ")
         indent = " " * (len(line) - 2 - len(text))
-        for number, part in enumerate(wrap(text, max(8, width - 2 - len(indent)))[:LINES]):
+        for number, part in enumerate(wrap(text, max(8, width - 2 - len(indent)), LINES)):
             shown.append(((f"{' ' if number else sign} {indent}{part}", _TONES[sign]),))
     return shown
 

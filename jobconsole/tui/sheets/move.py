@@ -89,7 +89,7 @@ class MoveSheet(TargetSheet[Plan], PlanSheet):
     def _warnings(self, width: int, height: int) -> list[Line]:
         problem = self.problem or self._priority.problem
         if problem:
-            return [((part, "bad"),) for part in wrap(problem, width)[:height]]
+            return [((part, "bad"),) for part in wrap(problem, width, height, self.console.glyphs.ellipsis)]
         hint = self.focused.hint if isinstance(self.focused, Field) else ""
         alert = self.console.glyphs.alert
         sentences = [

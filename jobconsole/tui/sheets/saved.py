@@ -136,14 +136,14 @@ class SavedSheet(Sheet[SavedChoice]):
     def _words_below(self, width: int, height: int) -> list[Line]:
         if name := self._typed:
             if refusal := self._refusal(name):
-                return [((part, "bad"),) for part in wrap(refusal, width)[:height]]
+                return [((part, "bad"),) for part in wrap(refusal, width, height, self.console.glyphs.ellipsis)]
             replaced = any(saved.name == name for saved in self._saved)
             what = f"in place of the one that is there: {self._present}" if replaced else self._present
             text = f"Enter saves the present filter as {safe(name, 64)}{': ' if not replaced else ' '}{safe(what, 300)}"
-            return [((part, "accent"),) for part in wrap(text, width)[:height]]
+            return [((part, "accent"),) for part in wrap(text, width, height, self.console.glyphs.ellipsis)]
         if not self._saved:
             return [((part, "muted"),) for part in wrap("write a filter with /, then b and a name for it", width)]
         saved = self._saved[self._at]
         by = f"saved {moment_of(saved.saved_at, self.console.model.now)} by {safe(saved.by, 40)}"
         text = f"Enter applies it; {by}. A name saves the present filter."
-        return [((part, "muted"),) for part in wrap(text, width)[:height]]
+        return [((part, "muted"),) for part in wrap(text, width, height, self.console.glyphs.ellipsis)]

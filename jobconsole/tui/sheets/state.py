@@ -270,7 +270,8 @@ class StateSheet(Sheet[StateChange]):
 
     def text(self, width: int, height: int = 0) -> list[Line]:
         """Which signatures, how many jobs, and their state with who set it."""
-        choice, types = self._choice, ", ".join(safe(name, 40) for name in self._choice.types[:3])
+        choice, types = self._choice, ", ".join(safe(name, 200) for name in self._choice.types[:3])
+        ellipsis = self.console.glyphs.ellipsis
         name = choice.names[0] if len(choice.names) == 1 else ""
         about = f"{plural(choice.count, 'job')}{f', {types}' if types else ''}" if choice.count else "no dead job left"
         behind: Spans = ((f"   {safe(name, 12)}   {about}" if name else f"   {about}", "muted"),)
@@ -278,20 +279,20 @@ class StateSheet(Sheet[StateChange]):
         lines: list[Line] = [((title, "strong"), *behind)]
         if width_of(lines[0]) > width:
             lines = [
-                fit(((title, "strong"),), width, ellipsis=self.console.glyphs.ellipsis),
-                ((behind[0][0].strip(), "muted"),),
+                fit(((title, "strong"),), width, ellipsis=ellipsis),
+                fit(((behind[0][0].strip(), "muted"),), width, ellipsis=ellipsis),
             ]
         state = self._read()
         if state is not None:
             tone = "bad" if state.needs_attention else "text"
-            parts = wrap(safe(state_sentence(state, self._now()), 400), width - LABEL)[:2]
+            parts = wrap(safe(state_sentence(state, self._now()), 400), width - LABEL, 2, ellipsis)
             lines += [(_label("" if number else "state"), (part, tone)) for number, part in enumerate(parts)]
         return lines
 
     def rule(self, width: int, height: int = 0) -> list[Line]:
         """What the rules of the configuration, and the task, give the only one."""
         words = rule_sentence(self._state.rule) if self._state is not None else ""
-        parts = wrap(words, width - LABEL)[:2] if words else []
+        parts = wrap(words, width - LABEL, 2, self.console.glyphs.ellipsis) if words else []
         return [(_label("" if number else "rule"), (part, "text")) for number, part in enumerate(parts)]
 
     def hint(self, width: int, height: int) -> list[Line]:
