@@ -153,16 +153,27 @@ class Notices:
         # sentences that wait, of thresholds and of signatures
         self._crossed: list[str] = []
         self._changed: dict[Change, str] = {}
+        # the last message, and the changes that it is about where it is about nothing else
+        self._last: tuple[str, frozenset[Change]] = ("", frozenset())
         # by the clock of its caller
         self._next_at = 0.0
 
-    def take(self, snapshot: Snapshot) -> None:
-        """Note what there is to notify of, and forget what is no longer so."""
+    def take(self, snapshot: Snapshot) -> str:
+        """Note what there is to notify of, and forget what is no longer so.
+
+        Return the last message once nothing of it is so any more; "" otherwise.
+        """
         self._crossed += self._metrics.update(snapshot)
-        if self._signatures is not None:
-            for change in self._signatures.over(self._changed, snapshot):
-                del self._changed[change]
-            self._changed |= self._signatures.update(snapshot)
+        if self._signatures is None:
+            return ""
+        for change in self._signatures.over(self._changed, snapshot):
+            del self._changed[change]
+        self._changed |= self._signatures.update(snapshot)
+        text, changes = self._last
+        if not changes or self._signatures.over(changes, snapshot) != changes:
+            return ""
+        self._last = ("", frozenset())
+        return text
 
     def due(self, now: float) -> str:
         """Return the message that is to go out now, by a steady clock; "" for none."""
@@ -171,8 +182,10 @@ class Notices:
             return ""
         self._next_at = now + MESSAGE_SECONDS
         shown, more = waiting[:MOST_SENTENCES], len(waiting) - MOST_SENTENCES
+        text = "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
+        self._last = (text, frozenset() if self._crossed else frozenset(self._changed))
         self._crossed, self._changed = [], {}
-        return "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
+        return text
 
 
 def _limit(name: str, limit: float) -> str:

@@ -201,7 +201,8 @@ class ConsoleApp(InTurn, inherit_bindings=False):
 
     def alarm(self, snapshot: Snapshot) -> None:
         """Note which thresholds were crossed, and which signatures are new or back."""
-        self._notices.take(snapshot)
+        if (over := self._notices.take(snapshot)) and self.view is not None:
+            self.view.notice.drop(over)
         self._ring()
 
     def _ring(self) -> None:

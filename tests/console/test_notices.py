@@ -169,6 +169,19 @@ def test_what_is_no_longer_so_when_its_message_goes_out_is_left_out() -> None:
     assert notices.due(900.0) == "", "and no bell rings"
 
 
+def test_a_message_of_which_nothing_is_so_any_more_is_named() -> None:
+    """As when someone takes the only signature that it was about; a threshold stays crossed."""
+    notices = Notices(Thresholds(dead=1))
+    assert notices.take(seen(after=0.0)) == ""
+    assert notices.due(0.0).endswith("(threshold 1)")
+    known = {name: SignatureState(name, "known", SignatureFacts(by="ana", owner="ana")) for name in "ab"}
+    assert notices.take(seen(group("a"), group("b"))) == ""
+    assert notices.due(MESSAGE_SECONDS) == "NEW OSError: a; NEW OSError: b"
+    assert notices.take(seen(group("a"), group("b"), a=known["a"])) == "", "the other one is still new"
+    assert notices.take(seen(group("a"), group("b"), **known)) == "NEW OSError: a; NEW OSError: b"
+    assert notices.take(seen(group("a"), group("b"), **known)) == "", "named once"
+
+
 def test_a_setting_turns_those_of_signatures_off() -> None:
     notices = Notices(Thresholds(signatures=False))
     notices.take(seen(after=0.0))

@@ -53,6 +53,21 @@ async def test_before_the_first_key_the_cursor_is_on_what_is_new(sit: Sit, world
         assert seat.table("signatures").selection.row.signature == "feed00000001"
 
 
+async def test_the_message_of_what_is_new_goes_once_someone_has_taken_it(
+    sit: Sit, jobs: JobQueue, world: World
+) -> None:
+    """It would be taken for one about what came since."""
+    await world.beat()
+    async with sit() as seat:
+        await seat.ready()
+        await die(world, "feed00000001")
+        await seat.until(lambda: seat.view.notice.text.startswith("NEW OSError"))
+        until = seat.view.notice._until
+        await jobs.signatures.own("feed00000001", "ana")
+        await seat.until(lambda: not seat.view.notice.text)
+        assert seat.view.notice._until > until, "it was taken away, and its time was not over"
+
+
 async def test_after_a_key_the_cursor_keeps_its_row_and_the_heading_counts(
     sit: Sit, jobs: JobQueue, world: World
 ) -> None:
