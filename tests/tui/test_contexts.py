@@ -9,9 +9,13 @@ from textual.drivers.headless_driver import HeadlessDriver
 
 from jobconsole.core.alerts import Thresholds
 from jobconsole.core.connection import Connection, ContextInfo
-from jobconsole.core.contexts import Places
+from jobconsole.core.contexts import ContextLine, Places
+from jobconsole.format.glyphs import UNICODE
+from jobconsole.format.spans import RenderContext
+from jobconsole.present.layout import fit_columns
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.base.themes import CONTEXT_COLOURS, DAY, NIGHT, Palette
+from jobconsole.tui.screens.contexts import CONTEXTS
 from queue_core import JobQueue
 from queue_core.model.states import Status
 from tests.conformance.making import failure
@@ -19,6 +23,7 @@ from tests.conformance.world import World
 from tests.tui.conftest import Sit
 from tests.tui.scenes import dead, smtp
 from tests.tui.seat import seated
+from tests.tui.still import NOW
 
 Buried = dict[str, list[str]]
 
@@ -150,3 +155,18 @@ async def test_without_contexts_the_key_says_so(sit: Sit) -> None:
         await seat.ready()
         await seat.press("0")
         await seat.until("no contexts are configured")
+
+
+@pytest.mark.parametrize(
+    ("width", "gone"), [(197, []), (77, ["RELEASE"]), (57, ["QUEUED", "WORKER", "RELEASE", "OLD"])]
+)
+def test_names_of_contexts_have_room_to_differ(width: int, gone: list[str]) -> None:
+    fitted = {column.title: size for column, size in fit_columns(CONTEXTS, width)}
+    assert [column.title for column in CONTEXTS if column.title not in fitted] == gone
+    assert fitted["CONTEXT"] >= 15
+
+
+def test_what_was_not_read_of_a_context_is_unknown() -> None:
+    line, context = ContextLine(ContextInfo("down")), RenderContext(NOW, UNICODE)
+    unknown = [column.title for column in CONTEXTS if column.value(line, context)[0][0] == "?"]
+    assert unknown == [column.title for column in CONTEXTS[1:-1]]

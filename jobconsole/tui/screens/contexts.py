@@ -35,6 +35,12 @@ def _workers(line: ContextLine, context: RenderContext) -> Spans:
     return ((f"{line.workers}/{line.workers + line.lost_workers}", "bad" if line.lost_workers else "text"),)
 
 
+def _releases(line: ContextLine, context: RenderContext) -> Spans:
+    if line.workers is None:
+        return (("?", "faint"),)
+    return ((" ".join(line.releases), "muted"),)
+
+
 def _oldest(line: ContextLine, context: RenderContext) -> Spans:
     if line.now is None:
         return (("?", "faint"),)
@@ -54,14 +60,14 @@ def _store(line: ContextLine, context: RenderContext) -> Spans:
 
 
 CONTEXTS: tuple[Column[ContextLine], ...] = (
-    Column("CONTEXT", 8, lambda line, context: ((line.info.word or line.name or "(none)", "strong"),), flex=True),
+    Column("CONTEXT", 15, lambda line, context: ((line.info.word or line.name or "(none)", "strong"),), flex=True),
     Column("QUEUED", 6, lambda line, context: _count(line.queued), right=True, need=4),
     Column("DEAD", 6, lambda line, context: _count(line.dead, "bad"), right=True),
     Column("15m", 5, _grown, right=True, need=2),
     Column("NEW", 3, lambda line, context: _count(line.new, "warn", 3), right=True),
     Column("REGR", 4, lambda line, context: _count(line.regressed, "bad", 4), right=True, need=3),
     Column("WORKER", 6, _workers, right=True, need=5),
-    Column("RELEASE", 9, lambda line, context: ((" ".join(line.releases), "muted"),), need=7),
+    Column("RELEASE", 9, _releases, need=7),
     Column("OLD", 4, _oldest, right=True, need=6),
     Column("STORE", 10, _store),
 )
