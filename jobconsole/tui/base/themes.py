@@ -231,14 +231,15 @@ def keep_theme(name: str) -> None:
 
 
 def kept_theme(colours: str | None = None) -> str:
-    """Return the theme that was chosen last, or where there is none of that name, the one for a terminal's colours.
+    """Return the theme that was chosen last; the dark one where none was, or none of that name is there.
 
-    `colours`: Rich's word for how many those are. Of sixteen, tones on the ground of the dark theme's cursor become
-    red on grey and cyan on grey.
+    `colours`: Rich's word for how many the terminal has. One of sixteen begins with its own, whatever was chosen:
+    of these the dark theme has red on a grey cursor, the light one white titles on white and a cursor that is no other.
     """
-    usual = TERMINAL.name if colours == "standard" else NIGHT.name
+    if colours == "standard":
+        return TERMINAL.name
     try:
         name = _theme_file().read_text(encoding="utf-8")[:100].strip()
     except (OSError, ValueError):
-        return usual
-    return name if name in SCHEMES else usual
+        return NIGHT.name
+    return name if name in SCHEMES else NIGHT.name
