@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/growth.py                   # --mode postgres --scale 1.0 --turns 5 --json
 
-Two sets of servers with a worker process each take turns at draining the same number of jobs: one stays empty, the
-other grows. It prints the median ratios of the rates, and of the processor time that worker and servers take for each
+Two sets of servers take turns at having a worker process drain the same number of jobs: one stays empty, the other
+grows. It prints the median ratios of the rates, and of the processor time that worker and servers take for each
 job, which on a busy machine moves least. `--scale` makes all of it smaller: the whole takes some 6 GB of the disk.
 """
 
@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
 from statistics import median
 
 import psycopg
@@ -63,6 +64,10 @@ INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at)
 SELECT id, seq, (SELECT id FROM queues WHERE name = 'default'), 'another:1:aaaaaa', now(), now() + interval '1 day'
   FROM many
 """
+WAITING = """
+SELECT count(*) FROM jobs j JOIN queues q ON q.id = j.queue_id
+ WHERE q.name = 'default' AND NOT EXISTS (SELECT FROM leases l WHERE l.id = j.id)
+"""
 GROWTH = {
     "history": (10_000_000, 500_000, HISTORY),
     "dead": (1_000_000, 1_000_000, ""),
@@ -74,13 +79,13 @@ GROWTH = {
 
 
 class Side:
-    """One set of servers and a worker, which drains when it is its turn."""
+    """One set of servers, and a worker process while it is its turn."""
 
-    def __init__(self, jobs: JobQueue, ground: Ground, crew: Crew) -> None:
+    def __init__(self, jobs: JobQueue, ground: Ground) -> None:
         assert ground.settings.postgres.url is not None
         self._jobs = jobs
         self._ground = ground
-        self._crew = crew
+        self._turns = count()
         self._connection = psycopg.connect(
             ground.settings.postgres.url.get_secret_value(), autocommit=True, options=TABLES
         )
@@ -91,55 +96,51 @@ class Side:
         ((count,),) = self._connection.execute(CLAIMED).fetchall()
         return int(count)
 
-    def _used(self) -> tuple[float, float]:
+    def _used(self, crew: Crew) -> tuple[float, float]:
         """Return the seconds of processor time of the worker and of the servers."""
         assert self._ground.postgres is not None
         redis = 0.0 if self._ground.redis is None else self._ground.redis.cpu_seconds() or 0.0
-        worker = sum(cpu_seconds(pid) or 0.0 for pid in self._crew.pids)
+        worker = sum(cpu_seconds(pid) or 0.0 for pid in crew.pids)
         return worker, (self._ground.postgres.cpu_seconds() or 0.0) + redis
 
-    async def _fill(self, count: int) -> None:
-        for start in range(0, count, BULK):
-            await self._jobs.enqueue_many(TYPE, [payload(0)] * min(BULK, count - start), queue=QUEUE)
-        self._waiting += count
+    async def _fill(self, jobs: int) -> None:
+        for start in range(0, jobs, BULK):
+            await self._jobs.enqueue_many(TYPE, [payload(0)] * min(BULK, jobs - start), queue=QUEUE)
+        self._waiting += jobs
 
-    async def drain(self, count: int) -> Part:
-        """Let the worker drain so many jobs, and return how fast it was."""
-        await self._jobs.operations.pause_queue(QUEUE)
-        await self._fill(max(0, count - self._waiting))
+    async def drain(self, jobs: int) -> Part:
+        """Start a worker, let it drain so many jobs, and return how fast it was from its first claim on."""
+        await self._fill(max(0, jobs - self._waiting))
         before = self._claimed()
-        await self._jobs.operations.resume_queue(QUEUE)
-        while self._claimed() == before:  # noqa: ASYNC110  what the worker does is no event
-            await asyncio.sleep(WATCHED)
-        first, began, used = self._claimed(), time.monotonic(), self._used()
-        while (last := self._claimed()) - before < count:  # noqa: ASYNC110
-            await asyncio.sleep(WATCHED)
-        took, now = time.monotonic() - began, self._used()
-        await self._jobs.operations.pause_queue(QUEUE)
-        await asyncio.sleep(0.5)  # what it has claimed ends
-        self._waiting -= self._claimed() - before
-        done = max(1, last - first)
-        costs = [(after - earlier) / done * 1e6 for earlier, after in zip(used, now, strict=True)]
-        return Part(done / took, *costs)
+        record = DeliveryRecord(self._ground.folder / f"turn-{next(self._turns)}", 1)
+        async with processes(self._ground, 1, record) as crew:
+            while self._claimed() == before:  # noqa: ASYNC110  what the worker does is no event
+                await asyncio.sleep(WATCHED)
+            first, began, used = self._claimed(), time.monotonic(), self._used(crew)
+            while (last := self._claimed()) - before < jobs:  # noqa: ASYNC110
+                await asyncio.sleep(WATCHED)
+            took, now = time.monotonic() - began, self._used(crew)
+        ((self._waiting,),) = self._connection.execute(WAITING).fetchall()
+        costs = [(after - earlier) / (last - first) * 1e6 for earlier, after in zip(used, now, strict=True)]
+        return Part((last - first) / took, *costs)
 
     async def grow(self, name: str, scale: float) -> int:
         """Add one kind of growth, as it were after some time of load; return how much."""
-        count, step, statement = GROWTH[name]
-        count = max(1, int(count * scale))
+        most, step, statement = GROWTH[name]
+        number = max(1, int(most * scale))
         if name == "backlog":
-            await self._jobs.operations.pause_queue(QUEUE)
-            await self._fill(count)
+            await self._fill(number)
         elif name == "dead":
-            await asyncio.to_thread(self._connection.execute, SEED, {"count": count})
+            await asyncio.to_thread(self._connection.execute, SEED, {"count": number})
         else:
             body = json.dumps(payload(0))
-            for first in range(1, count + 1, step):
-                given = {"first": first, "last": min(count, first + step - 1), "type": TYPE, "payload": body}
+            for first in range(1, number + 1, step):
+                given = {"first": first, "last": min(number, first + step - 1), "type": TYPE, "payload": body}
                 used = {key: value for key, value in given.items() if f"%({key})s" in statement}
                 await asyncio.to_thread(self._connection.execute, statement, used)
         for settled in ("VACUUM ANALYZE", "CHECKPOINT"):
             await asyncio.to_thread(self._connection.execute, settled)
-        return count
+        return number
 
 
 @asynccontextmanager
@@ -150,10 +151,7 @@ async def sides(mode: str) -> AsyncIterator[tuple[Side, Side]]:
         for _ in range(2):
             ground = stack.enter_context(open_ground(BenchOptions(mode=mode)))
             jobs = await stack.enter_async_context(register(JobQueue.from_settings(ground.settings), Recorder()))
-            await jobs.enqueue_many(TYPE, [payload(0)], queue=QUEUE)  # which makes the queue
-            record = DeliveryRecord(ground.folder / "run", 1)
-            crew = await stack.enter_async_context(processes(ground, 1, record))
-            made.append(Side(jobs, ground, crew))
+            made.append(Side(jobs, ground))
         yield made[0], made[1]
 
 
@@ -164,14 +162,14 @@ async def grown(options: argparse.Namespace, mode: str) -> list[dict[str, object
         for side in (empty, growing):
             await side.drain(DRAINED)
         for name in GROWTH:
-            count = await growing.grow(name, options.scale)
+            number = await growing.grow(name, options.scale)
             pairs = []
             for _ in range(options.turns):
                 pairs.append((await empty.drain(DRAINED), await growing.drain(DRAINED)))
                 sys.stderr.write(f"{mode}, {name}: {pairs[-1][0].rate:,.0f} and {pairs[-1][1].rate:,.0f} jobs/s\n")
             ratios = [round(median(part[figure] / clean[figure] for clean, part in pairs), 2) for figure in range(3)]
             figures = dict(zip(("ratio", "worker cost ratio", "servers cost ratio"), ratios, strict=True))
-            rows.append({"mode": mode, "growth": f"{name} {count:,}", **figures})
+            rows.append({"mode": mode, "growth": f"{name} {number:,}", **figures})
     return rows
 
 
