@@ -195,7 +195,7 @@ class ConsoleApp(InTurn, inherit_bindings=False):
     def set_theme(self, name: str) -> None:
         """Change the colours, of later consoles, too."""
         self.theme = name
-        keep_theme(name)
+        keep_theme(name, self.console.color_system)
         if self.view is not None:
             self.view.repaint_all()
 

@@ -45,10 +45,15 @@ async def test_the_theme_is_kept_for_later_consoles() -> None:
     assert kept_theme("standard") == TERMINAL.name, "tones of sixteen colours vanish on its cursor's ground"
     async with seated(still_app(), NARROW) as seat:
         seat.app.set_theme(DAY.name)
-    assert kept_theme() == DAY.name
-    assert kept_theme("standard") == TERMINAL.name, "and the light one's titles are white on white there"
-    keep_theme("\x1b[2J no theme")
-    assert kept_theme() == NIGHT.name
+        here = seat.app.console.color_system
+    assert kept_theme(here) == DAY.name
+    keep_theme(DAY.name, "truecolor")
+    keep_theme(NIGHT.name, "standard")
+    assert kept_theme() == kept_theme("256") == DAY.name
+    assert kept_theme("standard") == NIGHT.name, "who chose it there has seen it there"
+    for colours, usual in (("truecolor", NIGHT), ("standard", TERMINAL)):
+        keep_theme("\x1b[2J no theme", colours)
+        assert kept_theme(colours) == usual.name
 
 
 async def test_u_in_operations_means_the_row_and_an_undone_one_says_by_which(

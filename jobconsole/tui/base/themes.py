@@ -216,30 +216,36 @@ class Palette:
         )
 
 
-def _theme_file() -> Path:
+FEW_COLOURS = "standard"
+"""Rich's word for a terminal of sixteen colours. Of these the dark theme has red on a grey cursor, the light one white
+titles on white, and a cursor that is no other: such a terminal has a choice of its own."""
+
+
+def _theme_file(colours: str | None) -> Path:
     from jobconsole.actions.export import state_folder
 
-    return state_folder() / "theme"
+    return state_folder() / ("theme-16" if colours == FEW_COLOURS else "theme")
 
 
-def keep_theme(name: str) -> None:
-    """Keep the theme for later consoles of this user; where nothing can be written, it holds for this one."""
+def keep_theme(name: str, colours: str | None = None) -> None:
+    """Keep the theme for later consoles of this user; where nothing can be written, it holds for this one.
+
+    `colours`: Rich's word for how many the terminal has.
+    """
     from jobconsole.actions.export import write_over
 
     with suppress(OSError):
-        write_over(_theme_file(), f"{name}\n")
+        write_over(_theme_file(colours), f"{name}\n")
 
 
 def kept_theme(colours: str | None = None) -> str:
-    """Return the theme that was chosen last; the dark one where none was, or none of that name is there.
+    """Return the theme that was chosen last in a terminal of so many colours.
 
-    `colours`: Rich's word for how many the terminal has. One of sixteen begins with its own, whatever was chosen:
-    of these the dark theme has red on a grey cursor, the light one white titles on white and a cursor that is no other.
+    Where none was, or none of that name is there, it is the dark one; of sixteen colours, the terminal's own.
     """
-    if colours == "standard":
-        return TERMINAL.name
+    usual = TERMINAL.name if colours == FEW_COLOURS else NIGHT.name
     try:
-        name = _theme_file().read_text(encoding="utf-8")[:100].strip()
+        name = _theme_file(colours).read_text(encoding="utf-8")[:100].strip()
     except (OSError, ValueError):
-        return NIGHT.name
-    return name if name in SCHEMES else NIGHT.name
+        return usual
+    return name if name in SCHEMES else usual
