@@ -19,6 +19,7 @@ import lzma
 import marshal
 import signal
 import sys
+import threading
 import tokenize
 from asyncio.subprocess import DEVNULL, PIPE
 from collections import Counter
@@ -154,12 +155,23 @@ def _why(code: int, quota: int, words: bytes) -> str:
     return f"the packer ended with {code}: {words.decode(errors='replace').strip()[-200:]}"
 
 
+_parsing = threading.Lock()
+"""Python counts the depth of what it converts for all threads together, and refuses what another one has counted in
+(github.com/python/cpython/issues/106905)."""
+
+
+def parsed(path: str) -> ast.Module:
+    """Return a module's syntax tree."""
+    text = Path(path).read_bytes()
+    with _parsing:
+        return ast.parse(text, filename=path)
+
+
 @jobs.task(queue="code", priority=Priority.NORMAL, retry=Retry(max_retries=2, delay=1, never=(SyntaxError,)))
 @recorded
 def parse_module(ctx: JobContext, path: str) -> dict[str, Any]:
     """Count what a module defines; one that does not parse is not tried again."""
-    tree = ast.parse(Path(path).read_bytes(), filename=path)
-    kinds = Counter(type(node).__name__ for node in ast.walk(tree))
+    kinds = Counter(type(node).__name__ for node in ast.walk(parsed(path)))
     return {"classes": kinds["ClassDef"], "functions": kinds["FunctionDef"] + kinds["AsyncFunctionDef"]}
 
 

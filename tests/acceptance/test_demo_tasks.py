@@ -1,7 +1,9 @@
 """Every failing kind of the demo really fails, and the others really work."""
 
 import asyncio
+import gc
 import os
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
@@ -70,3 +72,27 @@ async def test_a_wave_works_and_fails_as_it_should(folder: Folder) -> None:
     assert {"SyntaxError", "JSONDecodeError", "UnicodeDecodeError", "ConnectionRefusedError", "PackerDied"} <= set(
         ledger.failures
     )
+
+
+def test_modules_are_parsed_at_once(folder: Folder) -> None:
+    """The collector lets another thread go on in the midst of a conversion, which the interpreter then refused."""
+    tasks = import_module("jobconsole.demo.tasks")
+    others: list[threading.Thread] = []
+
+    def parse_too(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and len(others) < 20:
+            others.append(threading.Thread(target=tasks.parsed, args=(__file__,)))
+            others[-1].start()
+            others[-1].join(0.05)
+
+    kept = gc.get_threshold()
+    gc.callbacks.append(parse_too)
+    gc.set_threshold(500, 5, 5)
+    try:
+        while len(others) < 20:
+            assert tasks.parsed(tasks.__file__).body
+    finally:
+        gc.callbacks.remove(parse_too)
+        gc.set_threshold(*kept)
+    for other in others:
+        other.join()
