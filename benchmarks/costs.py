@@ -3,8 +3,9 @@
     .venv/bin/python -m benchmarks.costs                    # --jobs 4000 --mode postgres --profile
 
 One job a call and 1,000 a call, in three modes: microseconds a job on the clock, of this process and of the servers.
-With `--profile` the functions of this process that take longest follow. Then what PostgreSQL writes ahead for a job, by
-kind of record.
+With `--profile` the functions of this process that take longest follow. Then how long a trip takes behind a pause of
+20 ms, as at the start of an idle latency, and in a row: those of the drivers alone are the least that a queue can take.
+Last, what PostgreSQL writes ahead for a job, by kind of record.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import cProfile
+import json
 import os
 import pstats
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AsyncExitStack, closing, contextmanager
+from functools import partial
+from statistics import median
 from typing import Any
 
 import psycopg
+import redis.asyncio
 import uvloop
 
 from jobconsole.bench.ground import PostgresUsage, RedisUsage
@@ -31,6 +36,8 @@ from queue_core.stores.postgres.migrate import migrate
 
 MODES = ("postgres", "postgres+redis", "redis")
 LIST = 1000
+TRIPS, PAUSE = 200, 0.02
+"""How often each trip is made, and the seconds of the pause before it."""
 LINES = 20
 """Functions of the profile, and kinds of records, that are printed."""
 LSN = "SELECT pg_current_wal_lsn()"
@@ -103,6 +110,39 @@ async def costs(servers: EmbeddedServers, mode: str, count: int, profile: bool) 
                 )
 
 
+async def trips(servers: EmbeddedServers) -> None:
+    """Print how long trips to the servers take, of drivers alone and of an enqueue, behind a pause and in a row."""
+    async with AsyncExitStack() as stack:
+        raw = await stack.enter_async_context(
+            await psycopg.AsyncConnection.connect(servers.postgres_url, autocommit=True)
+        )
+        client = await stack.enter_async_context(redis.asyncio.Redis.from_url(servers.redis_url))
+        queues = [await stack.enter_async_context(queue(servers, mode)) for mode in MODES]
+        await raw.execute("CREATE TABLE public.rows (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), payload text)")
+        text = json.dumps(payload(0))
+        calls: list[tuple[str, Callable[[], Awaitable[Any]]]] = [
+            ("PING", client.ping),
+            ("SELECT", lambda: raw.execute("SELECT 1")),
+            ("INSERT", lambda: raw.execute("INSERT INTO public.rows (payload) VALUES (%s)", (text,))),
+        ]
+        for mode, jobs in zip(MODES, queues, strict=True):
+            calls.append((f"enqueue, {mode}", partial(jobs.enqueue, "noop", payload(0))))
+        for name, call in calls:
+            print(
+                f"{name:25} {await _median(call, PAUSE):6.0f} µs behind a pause, {await _median(call, 0):6.0f} in a row"
+            )
+
+
+async def _median(call: Callable[[], Awaitable[Any]], pause: float) -> float:
+    took = []
+    for _ in range(TRIPS):
+        await asyncio.sleep(pause)
+        began = time.perf_counter()
+        await call()
+        took.append(time.perf_counter() - began)
+    return median(took) * 1e6
+
+
 async def written(servers: EmbeddedServers, count: int) -> None:
     """Print what PostgreSQL writes ahead for a job, until it is stored and until it has ended, by kind of record."""
     with psycopg.connect(servers.postgres_url, autocommit=True) as connection:
@@ -144,6 +184,7 @@ def main() -> int:
         migrate(servers.postgres_url)
         for mode in options.mode or MODES:
             uvloop.run(costs(servers, mode, options.jobs, options.profile))
+        uvloop.run(trips(servers))
         with psycopg.connect(servers.postgres_url, autocommit=True) as connection:
             connection.execute("DROP SCHEMA jobconsole CASCADE")
         migrate(servers.postgres_url)

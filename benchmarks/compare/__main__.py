@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import signal
@@ -119,7 +120,6 @@ def _settings_chosen(
     playing = {}
     for contestant in plan.contestants:
         if contestant.name in pythons:
-            _report(f"settings of {contestant.name}")
             measurement = Measurement(stage, contestant, plan.sizes)
             try:
                 measurement.choose()
@@ -127,6 +127,7 @@ def _settings_chosen(
                 results.notes.append(f"{contestant.name} is left out: {problem}.")
                 _report(results.notes[-1])
                 continue
+            _report(f"settings of {contestant.name}: {json.dumps(dict(measurement.config))}")
             playing[contestant] = measurement
             results.labels[contestant.name] = contestant.label
     return playing

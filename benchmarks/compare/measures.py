@@ -31,8 +31,8 @@ class Sizes:
     delays: int = 200
     # jobs of a queue of which few run at a time
     slow: int = 4_000
-    # jobs of the trial that chooses a contestant's settings; 0: the first ones are used
-    trial: int = 5_000
+    # jobs of a drain of the trial that chooses a contestant's settings; 0: the first ones are used
+    trial: int = 10_000
 
     def jobs(self, rate: float) -> int:
         """Return how many jobs a drain of a contestant has that drained so many a second in the trial."""
@@ -46,6 +46,8 @@ MEASURES = ("single", "drain1", "drain2", "latency")
 """Of every contestant, in the order of a round."""
 RULES = ("concurrency", "keys", "key", "rate")
 """Of this queue alone."""
+TRIALS = 2
+"""Drains with each of a contestant's settings, in turns, before the first round: of one each, a busy second decides."""
 ENDLESS_RATE = "10000000/s"
 """A rate that is counted and never reached."""
 
@@ -61,7 +63,7 @@ class Measurement:
         self.jobs = sizes.fewest
 
     def choose(self) -> None:
-        """Keep the settings with which a short drain is fastest, and the jobs that a drain then has.
+        """Keep the settings with which short drains are fastest, and the jobs that a drain then has.
 
         Raises:
             Failed: a drain did not come to its end.
@@ -71,9 +73,10 @@ class Measurement:
         self.config = configs[0]
         if not self._sizes.trial:
             return
-        rates = []
-        for self.config in configs:
-            rates.append(self._drained(self._stage.fresh(self._contestant), self._sizes.trial)["drain"])
+        rates = [0.0] * len(configs)
+        for _ in range(TRIALS):
+            for index, self.config in enumerate(configs):
+                rates[index] += self._drained(self._stage.fresh(self._contestant), self._sizes.trial)["drain"] / TRIALS
         best = max(range(len(configs)), key=lambda index: rates[index])
         self.config, self.jobs = configs[best], self._sizes.jobs(rates[best])
 
