@@ -294,8 +294,8 @@ BACK = 5.0
 """Seconds for which due jobs are looked for in any case; earlier ones, which were locked then, periodically."""
 ENOUGH = ((2, 0.1), (8, 0.01))
 """How many scans in a row have to take longer than so many seconds: a busy machine delays one now and then."""
-SCANS_REST = 20.0
-"""How long such scans rest, as a multiple of their time."""
+SCANS_REST = 200.0
+"""How long such scans rest, as a multiple of their time: each brings what ended into the server's cache again."""
 
 
 class ScanTimes:
