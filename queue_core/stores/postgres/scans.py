@@ -40,13 +40,12 @@ STEP_LEAST, STEP_FIRST = 10_000, 50_000
 """Ranks of a step of the walk, which grows and shrinks with the time that it takes."""
 STEP_BANDS = 64
 """Priorities of a step: most of them never had a job."""
-PAUSE_LEAST, PAUSE = 0.2, 200.0
-"""Seconds between two steps; and how many times longer than the last one took. The rarer they are, the less of the
-server's cache is full of rows that ended, which others' queries want."""
+PAUSE_LEAST, PAUSE = 0.2, 50.0
+"""Seconds between two steps; and how many times longer than the last one took."""
 WHOLE_LEAST, WHOLE_MOST = 1.0, 0.25
 """Seconds between two scans of everything, at least; and beyond the usual, after which there are none. On a busy
 machine all scans are slow, and what was missed must not wait for the walk there."""
-PAUSE_CLAIMS = 400.0
+PAUSE_CLAIMS = 100.0
 """The same for claims: workers are many, and what the leader's walk finds is named to all of them."""
 ASIDE, ASIDE_MOST = 1.0, 60.0
 """Seconds for which what came back is read: its row may be locked at first, or scans may end before it."""

@@ -294,8 +294,8 @@ BACK = 5.0
 """Seconds for which due jobs are looked for in any case; earlier ones, which were locked then, periodically."""
 ENOUGH = ((2, 0.1), (8, 0.01))
 """How many scans in a row have to take longer than so many seconds: a busy machine delays one now and then."""
-SCANS_REST = 200.0
-"""How long such scans rest, as a multiple of their time: each brings what ended into the server's cache again."""
+SCANS_REST, SCANS_REST_LONG, LONG = 20.0, 200.0, 60.0
+"""How long such scans rest, as a multiple of their time: at least, and up to so many seconds."""
 
 
 class ScanTimes:
@@ -316,7 +316,8 @@ class ScanTimes:
         last = list(self._took)
         for count, usual in ENOUGH:
             if len(last) >= count and (least := min(last[-count:])) > usual:
-                self._again_at = time.monotonic() + SCANS_REST * least
+                rest = max(SCANS_REST * least, min(SCANS_REST_LONG * least, LONG))
+                self._again_at = time.monotonic() + rest
 
 
 class DueTimes:
