@@ -15,7 +15,7 @@ from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.capacity import INLINE, Running, claim_limited
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
 from queue_core.stores.postgres.insert import QUEUES
-from queue_core.stores.postgres.scans import (
+from queue_core.stores.postgres.scans.ranks import (
     BAND_BITS,
     EVERYWHERE,
     MOST,
@@ -34,7 +34,7 @@ from queue_core.stores.sql.records import known_ids
 
 USUAL, USUAL_EACH = 0.005, 0.00003
 """Seconds of a statement about heads that is not slow, and of each queue and each job in it."""
-DOUBT_SECONDS, DOUBT = 60.0, 200.0
+DOUBT_SECONDS, DOUBT = 60.0, 2000.0
 """How long all queues count as ready after the search for the ready ones was slow, also as a multiple of that
 time: their heads show which are."""
 
@@ -96,9 +96,9 @@ class QueueHeads:
 
     async def _know_edge(self, doubtful: Sequence[Passed]) -> None:
         now = time.monotonic()
-        for (place,) in await self.runner.run("claim/sweep_edge") if doubtful else ():
+        for place, blocks in await self.runner.run("claim/sweep_edge") if doubtful else ():
             for passed in doubtful:
-                passed.know_edge(place, now)
+                passed.know_edge(place, blocks, now)
 
     def _learn(self, scans: dict[str, RankScan], rows: Rows, limit: int, extra: float) -> dict[str, list[Ready]]:
         """Record which ranks the heads show as passed; return the jobs of each queue."""
@@ -334,10 +334,10 @@ class PostgresClaims:
     async def _settle_doubts(self, passed: Passed, params: Mapping[str, Any]) -> None:
         now = time.monotonic()
         if passed.wants_edge(now):
-            for (place,) in await self._runner.run(
+            for place, blocks in await self._runner.run(
                 "claim/edge", {name: params[name] for name in ("queue_id", "queue")}
             ):
-                passed.know_edge(place, now)
+                passed.know_edge(place, blocks, now)
         elif passed.wants_first(now):
             scan = passed.next_scan(now)
             asked = {name: params[name] for name in ("queue_id", "types")}

@@ -29,7 +29,7 @@ from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.delivery import DispatchUnavailable, Nomination
 from queue_core.stores.postgres.dialect import LONGEST_NAME, channels_of
-from queue_core.stores.postgres.scans import LAST, named, spell
+from queue_core.stores.postgres.scans.ranks import LAST, named, spell
 from queue_core.stores.postgres.session.listening import Notifications
 
 GATHER = 0.02

@@ -27,7 +27,7 @@ from queue_core.stores.postgres.ordering import (
     take_unique,
     unblock_next,
 )
-from queue_core.stores.postgres.scans import named, spell
+from queue_core.stores.postgres.scans.ranks import named, spell
 from queue_core.stores.postgres.session.failures import IdsKnown, LockHeld, QueuesLost, translate
 from queue_core.stores.postgres.session.plans import ANSWER, ROW, Last, Plan, run_plan
 from queue_core.stores.postgres.session.runner import SerialRunner

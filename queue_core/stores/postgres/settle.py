@@ -40,7 +40,7 @@ from queue_core.stores.postgres.ordering import (
     unblocked_of,
     with_keys,
 )
-from queue_core.stores.postgres.scans import NOWHERE, WHOLE, Walk
+from queue_core.stores.postgres.scans.blocks import NOWHERE, WHOLE, BlockScan
 from queue_core.stores.postgres.session.failures import LockHeld
 from queue_core.stores.postgres.session.plans import Ahead, Plan
 from queue_core.stores.postgres.session.runner import SerialRunner
@@ -336,7 +336,7 @@ def complete(outcome: Outcome, rules: Rules) -> Plan[Settled]:
     return answers.get((outcome.id, outcome.token), Settled(outcome.id, False))
 
 
-async def reclaim(leases: Walk, keyed: SerialRunner, limit: int, bound: int, rules: Rules) -> list[Reclaimed]:
+async def reclaim(leases: BlockScan, keyed: SerialRunner, limit: int, bound: int, rules: Rules) -> list[Reclaimed]:
     """Move jobs whose lease expired to queued with one loss more, or to dead as lost where that makes `bound`."""
     rows = await leases.run(
         "settle/reclaim", reclaim_parameters(limit, rules, bound=bound), lambda rows: len(rows) >= limit
@@ -357,7 +357,7 @@ def reclaim_parameters(
 ) -> dict[str, Any]:
     """Return the parameters of `settle/reclaim`, which ends lost workers' attempts, of all jobs or of these.
 
-    For all jobs the caller may name the part of the table that is scanned.
+    For all jobs the caller may name the parts of the table that are scanned.
     """
     often = lost_too_often(bound)
     lost, title = sign(EXCEPTION, often)

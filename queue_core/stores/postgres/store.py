@@ -31,7 +31,7 @@ from queue_core.stores.postgres.dialect import Rows, text_array
 from queue_core.stores.postgres.insert import QUEUES, PostgresInserts, QueueIds
 from queue_core.stores.postgres.migrate import require_schema
 from queue_core.stores.postgres.ordering import promote_with_keys
-from queue_core.stores.postgres.scans import Walk
+from queue_core.stores.postgres.scans.blocks import BlockScan
 from queue_core.stores.postgres.session.failures import LockHeld
 from queue_core.stores.postgres.session.heartbeat import PostgresHeartbeat
 from queue_core.stores.postgres.session.listening import Notifications, PostgresSignals
@@ -86,7 +86,7 @@ class PostgresStore:
         )
         self._notifications.on("ranks", self._claimer.heard)
         self._rules = rules
-        self._leases = Walk(self._sweeps, "leases")
+        self._leases = BlockScan(self._sweeps, "leases")
         self._due = DueTimes()
         # those at whether anything is ready
         self._ready = ScanTimes()
@@ -218,6 +218,8 @@ class PostgresStore:
         """Move due scheduled and retrying jobs to queued."""
         back, began = self._due.back(), time.monotonic()
         rows = await self._sweeps.run("store/promote", {"limit": limit, "back": back})
+        if len(rows) < limit:
+            self._due.promoted(began)
         if len(rows) < FEW_DUE:
             self._due.took(back, time.monotonic() - began)
         ready = [Ready(job_id, queue, rank) for job_id, queue, rank, key in rows if key is None]

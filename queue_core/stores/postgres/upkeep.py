@@ -22,7 +22,7 @@ from queue_core.stores.postgres.dialect import Rows, load, plain_array
 from queue_core.stores.postgres.logs import LogRemoval
 from queue_core.stores.postgres.migrate import PARTITIONS
 from queue_core.stores.postgres.ordering import PendingKeys, UnusedKeys, lock_free_keys, unblock_next
-from queue_core.stores.postgres.scans import Walk
+from queue_core.stores.postgres.scans.blocks import BlockScan
 from queue_core.stores.postgres.session.bounds import Connection
 from queue_core.stores.postgres.session.connection import BY_INDEX, connect, connection_options
 from queue_core.stores.postgres.session.failures import LockHeld
@@ -193,8 +193,8 @@ class PostgresUpkeep:
         # for what locks ordering keys
         self._keyed = keyed
         self._retention = retention
-        self._deltas = Walk(runner, "tally_deltas")
-        self._leases = Walk(runner, "leases")
+        self._deltas = BlockScan(runner, "tally_deltas")
+        self._leases = BlockScan(runner, "leases")
         self._pruned_at = float("-inf")
         self._log_removal = LogRemoval(runner)
         self._titles = Titles(runner)
@@ -294,7 +294,7 @@ BACK = 5.0
 """Seconds for which due jobs are looked for in any case; earlier ones, which were locked then, periodically."""
 ENOUGH = ((2, 0.1), (8, 0.01))
 """How many scans in a row have to take longer than so many seconds: a busy machine delays one now and then."""
-SCANS_REST, SCANS_REST_LONG, LONG = 20.0, 200.0, 60.0
+SCANS_REST, SCANS_REST_LONG, LONG = 20.0, 600.0, 300.0
 """How long such scans rest, as a multiple of their time: at least, and up to so many seconds."""
 
 
@@ -325,10 +325,15 @@ class DueTimes:
 
     def __init__(self) -> None:
         self._scans = ScanTimes()
+        self._promoted_at = -EVER
 
     def back(self) -> float:
-        """Return the seconds before now from which on to look."""
-        return BACK if self._scans.rests else EVER
+        """Return the seconds before now from which on to look: those since all were promoted, and some more."""
+        return min(EVER, BACK + time.monotonic() - self._promoted_at) if self._scans.rests else EVER
+
+    def promoted(self, began: float) -> None:
+        """Note that all jobs were promoted which were due at this time of the monotonic clock, but for locked ones."""
+        self._promoted_at = began
 
     def took(self, back: float, seconds: float) -> None:
         """Note how long a scan took that found little."""

@@ -17,7 +17,7 @@ from queue_core.stores.postgres.change import members_of, retry
 from queue_core.stores.postgres.dialect import load, plain_array
 from queue_core.stores.postgres.operations import PostgresOperations
 from queue_core.stores.postgres.read import PostgresInspector
-from queue_core.stores.postgres.scans import WHOLE
+from queue_core.stores.postgres.scans.blocks import WHOLE
 from queue_core.stores.postgres.session.plans import run_plan
 from queue_core.stores.postgres.session.transaction import run_on
 from queue_core.stores.postgres.store import PostgresStore

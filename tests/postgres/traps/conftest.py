@@ -29,3 +29,13 @@ async def store(postgres_url: str) -> AsyncIterator[PostgresStore]:
     await store.acquire_leadership("sweep", "leader", 0)
     yield store
     await store.close()
+
+
+@pytest.fixture
+def snapshot(new_hand: NewHand) -> Iterator[Hand]:
+    """Somebody whose transaction sees what is there now, for as long as it is open."""
+    hand = new_hand()
+    hand.do("begin isolation level repeatable read")
+    hand.do("select count(*) from jobs")
+    yield hand
+    hand.do("rollback")

@@ -15,8 +15,8 @@ import psycopg
 from queue_core.model.job import Claim, NewJob, Outcome, new_id
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.dialect import load, plain_array, text_array
-from queue_core.stores.postgres.scans import EVERYWHERE
-from queue_core.stores.postgres.scans import rank_parameters as parameters_of
+from queue_core.stores.postgres.scans.ranks import EVERYWHERE
+from queue_core.stores.postgres.scans.ranks import rank_parameters as parameters_of
 from queue_core.stores.postgres.settle import by_statement, group_parameters
 from queue_core.stores.postgres.settle import reclaim_parameters as reclaiming
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER
@@ -176,3 +176,16 @@ def beat_parameters(claims: Sequence[Claim], **given: Any) -> dict[str, Any]:
 def reclaim_parameters() -> dict[str, Any]:
     """Return what settle/reclaim takes."""
     return reclaiming(100)
+
+
+def new_lease(hand: Hand) -> str:
+    """Give a new job a lease of another worker that lasts an hour, and return its id."""
+    job = new_job()
+    hand.do(f"""
+        insert into queues (name) values ('{QUEUE}') on conflict do nothing;
+        insert into jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries)
+        values ('{job.id}', 1, 122::bigint << 45 | 1, 1, 5, 'queued', now(), 'task', '{{}}', 3);
+        insert into leases (id, token, queue_id, worker, started_at, expires_at)
+        values ('{job.id}', 1, 1, 'lost', now(), now() + interval '1 hour')
+    """)
+    return job.id

@@ -12,7 +12,8 @@ from queue_core.model.rules import QueueRules
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import claim as heads
-from queue_core.stores.postgres import scans, upkeep
+from queue_core.stores.postgres import upkeep
+from queue_core.stores.postgres.scans import ranks
 from queue_core.stores.postgres.session.connection import hot_options
 from queue_core.stores.postgres.session.plans import Messages
 from queue_core.stores.postgres.session.runner import SerialRunner
@@ -132,11 +133,11 @@ async def test_nothing_that_is_asked_all_the_time_reads_what_ended(
     new_hand: NewHand, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever is slow once is not slow for long; what is exempt is named here, with its bound."""
-    for module in (scans, heads):
+    for module in (ranks, heads):
         monkeypatch.setattr(module, "USUAL", -1.0)
-    monkeypatch.setattr(scans, "RANKS_LONG", -1.0)
-    monkeypatch.setattr(scans, "LAG", 0.0)
-    monkeypatch.setattr(scans, "PAUSE_LEAST", 3600.0)
+    monkeypatch.setattr(ranks, "RANKS_LONG", -1.0)
+    monkeypatch.setattr(ranks, "LAG", 0.0)
+    monkeypatch.setattr(ranks, "PAUSE_LEAST", 3600.0)
     monkeypatch.setattr(upkeep, "ENOUGH", ((2, 0.0),))
     monkeypatch.setattr(upkeep, "SCANS_REST", 1e9)
     store = PostgresStore(PostgresSettings(url=postgres_url), rules=RULES)

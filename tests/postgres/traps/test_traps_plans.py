@@ -13,7 +13,7 @@ from queue_core.model.job import NewJob
 from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.dialect import load, plain_array
-from queue_core.stores.postgres.scans import EVERYWHERE, rank_parameters
+from queue_core.stores.postgres.scans.ranks import EVERYWHERE, rank_parameters
 from queue_core.stores.postgres.session import runner
 from queue_core.stores.postgres.session.connection import hot_options
 from queue_core.stores.postgres.store import PostgresStore

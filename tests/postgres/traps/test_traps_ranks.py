@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from math import inf
 from typing import TypeVar
 
 import psycopg
@@ -11,8 +12,9 @@ import pytest
 
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
-from queue_core.stores.postgres import claim, scans, upkeep
-from queue_core.stores.postgres.scans import EVERYWHERE, Passed, Ranks, merged, named, rank_parameters, spell
+from queue_core.stores.postgres import claim, upkeep
+from queue_core.stores.postgres.scans import ranks
+from queue_core.stores.postgres.scans.ranks import EVERYWHERE, Passed, Ranks, merged, named, rank_parameters, spell
 from queue_core.stores.postgres.session.connection import hot_options
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
@@ -45,10 +47,10 @@ def snapshot(new_hand: NewHand) -> Iterator[Hand]:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every look counts as slow, so that the next one leaves out what was passed; the walk rests."""
-    monkeypatch.setattr(scans, "USUAL", -1.0)
+    monkeypatch.setattr(ranks, "USUAL", -1.0)
     monkeypatch.setattr(claim, "USUAL", -1.0)
-    monkeypatch.setattr(scans, "LAG", 0.0)
-    monkeypatch.setattr(scans, "PAUSE_LEAST", 3600.0)
+    monkeypatch.setattr(ranks, "LAG", 0.0)
+    monkeypatch.setattr(ranks, "PAUSE_LEAST", 3600.0)
 
 
 async def claimed(store: PostgresStore, limit: int = 10) -> list[str]:
@@ -134,7 +136,7 @@ async def test_trap_10_what_nobody_told_of_is_found_by_the_walk(
     hand = new_hand()
     hand.do("delete from leases where id = any(%(ids)s::uuid[])", {"ids": jobs[200:202]})
     assert await claimed(store, 1) == [jobs[250]]
-    monkeypatch.setattr(scans, "PAUSE_LEAST", 0.0)
+    monkeypatch.setattr(ranks, "PAUSE_LEAST", 0.0)
     passed = store._claimer.passed.of(QUEUE, (TYPE,))
     passed._walk_at = passed._pause = 0.0
     passed._step = 50
@@ -193,9 +195,9 @@ async def test_trap_10_pages_of_the_audit_pass_over_what_ended_and_a_rebuild_mis
     assert [job.id for job in page] == [urgent, lost, *ready[:8]]
     assert read > ENDED
     passed = store._claimer.heads._passed.of(QUEUE)
-    for _ in range(scans.CUT):
+    for _ in range(ranks.CUT):
         passed.cut_off()
-    passed.know_edge(5_000_000, time.monotonic())
+    passed.know_edge(5_000_000, 0, time.monotonic())
     page, read = await read_by(store, lambda: store.list_ready(QUEUE, -1, 10))
     assert [job.id for job in page] == []
     assert read < FEW, "a rebuild that is cut off again and again keeps to what arrived last"
@@ -240,7 +242,7 @@ async def test_trap_10_the_leader_looks_rarely_at_what_is_ready_while_that_takes
 
 
 async def test_fast_looks_are_at_all_ranks(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scans, "USUAL", 3600.0)
+    monkeypatch.setattr(ranks, "USUAL", 3600.0)
     await inserted(store, 5)
     await claimed(store)
     assert store._claimer.passed.of(QUEUE, (TYPE,)).next_scan(time.monotonic()).parts == [EVERYWHERE]
@@ -265,32 +267,63 @@ def test_on_a_busy_machine_everything_is_looked_at_again_and_again() -> None:
         if look.parts == [EVERYWHERE]:
             waited.append(now - since)
             since = now
-        passed.claimed(look, [122 << 45 | int(now * 10)], now + scans.USUAL + 0.05)
+        passed.claimed(look, [122 << 45 | int(now * 10)], now + ranks.USUAL + 0.05)
         now += 0.5
     assert passed.slow
     assert len(waited) > 5
-    assert max(waited) <= scans.PAUSE * 0.06
+    assert max(waited) <= ranks.PAUSE * 0.06
 
 
 def test_looks_at_everything_that_take_long_are_left_to_the_walk() -> None:
     passed, now = Passed(), 100.0
-    passed.claimed(passed.next_scan(now), [122 << 45 | 90_000_000], now + 2 * scans.WHOLE_MOST)
+    passed.claimed(passed.next_scan(now), [122 << 45 | 90_000_000], now + 2 * ranks.WHOLE_MOST)
     for _ in range(20):
         now += 10
         look = passed.next_scan(now)
         assert look.parts != [EVERYWHERE]
-        passed.claimed(look, [122 << 45 | int(now * 1_000_000)], now + 2 * scans.WHOLE_MOST)
+        passed.claimed(look, [122 << 45 | int(now * 1_000_000)], now + 2 * ranks.WHOLE_MOST)
+
+
+def test_the_larger_the_table_the_rarer_are_scans_of_what_ended() -> None:
+    """Else they take the place of all other tables in the server's cache; but a turn takes its time at most."""
+
+    def rests(blocks: int, extra: float) -> tuple[float, float]:
+        passed, now = Passed(), 100.0
+        assert not passed.wants_edge(now)
+        passed.claimed(passed.next_scan(now), [122 << 45 | 9_000_000], now + ranks.USUAL + 0.02)
+        assert passed.wants_edge(now), "how large the table is"
+        passed.know_edge(9_000_000, blocks, now)
+        passed.claimed(passed.next_scan(now), [122 << 45 | 9_000_000], now)
+        assert not passed.wants_edge(now)
+        now += 2.0
+        scan = passed.next_scan(now)
+        assert scan.whole
+        passed.claimed(scan, [122 << 45 | 9_000_001], now + ranks.USUAL + extra)
+        whole = passed._whole_at - now - ranks.USUAL - extra
+        now += 1.0
+        scan = passed.next_scan(now)
+        assert scan.walk is not None
+        passed.claimed(scan, [122 << 45 | 9_000_001], now + ranks.USUAL + extra)
+        return whole, passed._walk_at - now - ranks.USUAL - extra
+
+    few, many = rests(ranks.LARGE - 1, 0.05), rests(ranks.LARGE, 0.05)
+    assert few == pytest.approx((ranks.PAUSE * 0.05, ranks.PAUSE * 0.05), rel=0.01)
+    assert many == pytest.approx((ranks.LARGE_PAUSE * few[0], ranks.STEP_FIRST / ranks.LARGE_RANKS), rel=0.01)
+    assert rests(ranks.LARGE - 1, 0.2)[0] < inf
+    assert rests(ranks.LARGE, 0.2)[0] == inf
+    # On a busy machine, which takes long for anything, it is not rarer than with few.
+    assert rests(ranks.LARGE, 0.2)[1] == rests(ranks.LARGE - 1, 0.2)[1]
 
 
 def test_the_walk_takes_priorities_together_that_never_had_a_job() -> None:
     """Where nothing was found all 256 of them are passed; one at a time, a turn took a minute of a small queue."""
     passed, now, steps = Passed(), 100.0, 0
-    passed.know_edge(10_000, now)
+    passed.know_edge(10_000, 0, now)
     now += 1
-    passed.stopped(passed.next_scan(now), [], scans.MOST, now + 1)
-    while passed.slow and steps < scans.BANDS:
+    passed.stopped(passed.next_scan(now), [], ranks.MOST, now + 1)
+    while passed.slow and steps < ranks.BANDS:
         now += 10
-        passed.stopped(passed.next_scan(now), [], scans.MOST, now)
+        passed.stopped(passed.next_scan(now), [], ranks.MOST, now)
         steps += 1
     assert steps <= 12
 
@@ -299,8 +332,8 @@ def test_parts_are_told_in_few_words() -> None:
     assert merged([(5, 9), (-1, 3), (8, 12), (3, 4)]) == [(-1, 4), (5, 12)]
     assert named([10, 12, 5000]) == [(9, 12), (4999, 5000)]
     assert len(named(range(0, 10_000_000, 5000))) <= 200
-    assert scans.read(spell([(-1, 4), (7, 8)], "a queue")) == ("a queue", [(-1, 4), (7, 8)])
-    assert scans.read("no ranks at all")[1] == []
+    assert ranks.read(spell([(-1, 4), (7, 8)], "a queue")) == ("a queue", [(-1, 4), (7, 8)])
+    assert ranks.read("no ranks at all")[1] == []
     queues = Ranks()
     assert queues.of("a", ("x",)) is queues.of("a", ("x",)) is not queues.of("a")
 
@@ -308,13 +341,13 @@ def test_parts_are_told_in_few_words() -> None:
 def test_looks_that_are_cut_off_again_and_again_keep_to_what_arrived_last() -> None:
     """A new process that meets tens of millions of ended jobs; the walk finds what is older."""
     passed, now = Passed(), 100.0
-    for _ in range(scans.CUT):
+    for _ in range(ranks.CUT):
         assert passed.next_scan(now).parts == [EVERYWHERE]
         passed.cut_off()
         assert passed.wants_edge(now)
-        passed.know_edge(5_000_000, now)
+        passed.know_edge(5_000_000, 0, now)
     look = passed.next_scan(now + 1)
-    assert all(high - low <= scans.STEP_FIRST or (low + 1) & scans.LAST > 3_999_999 for low, high in look.parts)
+    assert all(high - low <= ranks.STEP_FIRST or (low + 1) & ranks.LAST > 3_999_999 for low, high in look.parts)
     assert look.walk is not None
     passed.claimed(look, [], now + 1)
     assert not passed.wants_edge(now + 1)
@@ -323,8 +356,8 @@ def test_looks_that_are_cut_off_again_and_again_keep_to_what_arrived_last() -> N
 def test_a_store_that_did_not_answer_once_is_looked_at_as_before() -> None:
     passed, now = Passed(), 100.0
     passed.cut_off()
-    passed.know_edge(5_000_000, now)
+    passed.know_edge(5_000_000, 0, now)
     passed.claimed(passed.next_scan(now), [], now)
     passed.cut_off()
-    passed.know_edge(5_000_000, now)
+    passed.know_edge(5_000_000, 0, now)
     assert passed.next_scan(now).parts == [EVERYWHERE]

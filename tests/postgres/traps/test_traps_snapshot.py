@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,15 +12,14 @@ import pytest
 
 from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
-from queue_core.stores.postgres import scans, upkeep
+from queue_core.stores.postgres import upkeep
 from queue_core.stores.postgres.dialect import load, plain_array
-from queue_core.stores.postgres.scans import WHOLE, Walk
+from queue_core.stores.postgres.scans.blocks import WHOLE
 from queue_core.stores.postgres.session.connection import hot_options
-from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
 from tests.postgres.traps.conftest import NewHand
-from tests.postgres.traps.hands import Hand, beat_parameters, new_job, reclaim_parameters, settle_parameters
+from tests.postgres.traps.hands import Hand, beat_parameters, new_job, settle_parameters
 from tests.postgres.traps.test_traps_plans import looked_at, statements
 
 ENDED = 30_000
@@ -37,16 +37,6 @@ analyze leases, jobs;
 """
 SCANNED = {"settle/reclaim": "leases", "upkeep/orphans": "leases", "upkeep/fold": "tally_deltas"}
 """What is scanned as a whole, or in steps where that takes long."""
-
-
-@pytest.fixture
-def snapshot(new_hand: NewHand) -> Iterator[Hand]:
-    """Somebody whose transaction sees what is there now, for as long as it is open."""
-    hand = new_hand()
-    hand.do("begin isolation level repeatable read")
-    hand.do("select count(*) from jobs")
-    yield hand
-    hand.do("rollback")
 
 
 def generic(connection: psycopg.Connection[Any], name: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -154,34 +144,6 @@ async def test_trap_12_can_fail(
     assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] > FEW
 
 
-async def test_trap_12_a_long_scan_goes_on_in_steps_and_misses_nothing(
-    store: PostgresStore, new_hand: NewHand, snapshot: Hand, postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also while new leases come behind it; and once the ended ones are vacuumed away it is whole again."""
-    monkeypatch.setattr(scans, "SCAN_LONG", 0.0)
-    monkeypatch.setattr(scans, "BLOCKS", 64)
-    hand = new_hand()
-    hand.do(END_JOBS)
-    jobs = [new_job() for _ in range(20)]
-    await store.insert(jobs)
-    await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 20, LEASE, [job.id for job in jobs]))
-    hand.do("update leases set expires_at = now() - interval '1 second'")
-    runner = SerialRunner(PostgresSettings(url=postgres_url))
-    walk = Walk(runner, "leases")
-    steps: list[int] = []
-    while sum(steps) < 20:
-        rows = await walk.run("settle/reclaim", reclaim_parameters() | {"limit": 5}, lambda rows: len(rows) == 5)
-        steps.append(len(rows))
-    assert len(steps) < 30
-    assert walk._long
-    snapshot.do("rollback")
-    hand.do("vacuum (truncate) leases")
-    snapshot.do("begin")
-    await walk.run("settle/reclaim", reclaim_parameters())
-    assert await runner.run("scans/blocks", {"table": "leases"}) <= [(64,)]
-    await runner.close()
-
-
 async def test_trap_10_due_jobs_are_found_beside_those_that_were_promoted(
     store: PostgresStore, new_hand: NewHand, snapshot: Hand, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,11 +166,19 @@ async def test_trap_10_due_jobs_are_found_beside_those_that_were_promoted(
     monkeypatch.setattr(upkeep, "SCANS_REST", 1e9)
     for _ in range(2):
         await store.next_due()
-    assert store._due.back() == upkeep.BACK
-    hand.do(
-        "insert into jobs (id, queue_id, seq, priority, status, run_at, type, payload, max_retries)"
-        " values (gen_random_uuid(), 1, 1, 5, 'scheduled', now() - interval '1 minute', 'task', '{}', 3)"
-    )
+    assert store._due.back() == upkeep.EVER, "none was promoted yet"
+    began = time.monotonic()
     assert [job.id for job in await store.promote(10)] == [due.id]
+    assert upkeep.BACK <= store._due.back() <= upkeep.BACK + time.monotonic() - began
+    missed = (
+        "insert into jobs (id, queue_id, seq, priority, status, run_at, type, payload, max_retries)"
+        " values (gen_random_uuid(), 1, 1, 5, 'scheduled', now() - interval '1 hour', 'task', '{}', 3)"
+    )
+    hand.do(missed)
+    assert await store.promote(10) == []
+    store._due._promoted_at -= 7200.0
+    assert len(await store.promote(10)) == 1, "it stood still since before that was due"
+    hand.do(missed)
+    assert await store.promote(10) == []
     store._due._scans._again_at = 0.0
     assert len(await store.promote(10)) == 1

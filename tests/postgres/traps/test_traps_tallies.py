@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from queue_core.model.job import Claim
 from queue_core.ports.store import ClaimRequest
-from queue_core.stores.postgres.scans import WHOLE
+from queue_core.stores.postgres.scans.blocks import WHOLE
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
 from tests.postgres.traps.conftest import NewHand

@@ -187,8 +187,11 @@ SELECT id::text, token FROM removed
 -- requeued ones are rewritten. A job that releases an ordering key is only named, as one without a token, unless that
 -- key is locked.
 WITH expired AS MATERIALIZED (
-    SELECT id, token, worker, started_at, progress, message, cancel, started, release FROM {schema}.leases
-     WHERE expires_at < now() AND ctid BETWEEN %(first_row)s::tid AND %(last_row)s::tid
+    SELECT l.* FROM unnest(%(first_rows)s::tid[], %(last_rows)s::tid[]) AS part (first_row, last_row)
+     CROSS JOIN LATERAL (
+           SELECT id, token, worker, started_at, progress, message, cancel, started, release FROM {schema}.leases
+            WHERE expires_at < now() AND ctid BETWEEN part.first_row AND part.last_row
+           OFFSET 0) l
     UNION ALL
     SELECT id, token, worker, started_at, progress, message, cancel, started, release FROM {schema}.leases
      WHERE expires_at < now() AND id = ANY (%(ids)s::uuid[])

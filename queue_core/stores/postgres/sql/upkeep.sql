@@ -58,7 +58,11 @@ DELETE FROM {schema}.leaders WHERE expires_at < now() - interval '1 day'
 -- name: orphans
 -- Remove expired leases without a job: what a crash of the server between two asynchronous commits can leave.
 DELETE FROM {schema}.leases l
- WHERE l.expires_at < now() AND l.ctid BETWEEN %(first_row)s::tid AND %(last_row)s::tid
+ WHERE l.expires_at < now()
+   AND l.id = ANY (ARRAY(SELECT e.id FROM unnest(%(first_rows)s::tid[], %(last_rows)s::tid[]) AS part (first_row, last_row)
+                          CROSS JOIN LATERAL (SELECT id FROM {schema}.leases
+                                               WHERE expires_at < now() AND ctid BETWEEN part.first_row AND part.last_row
+                                              OFFSET 0) e))
    AND (SELECT true FROM {schema}.jobs j WHERE j.id = l.id) IS NULL
 
 -- name: history_finalize
@@ -106,8 +110,11 @@ SELECT * FROM (
 -- Fold appended tallies into the totals, the minutes, the minutes of each signature, and those of releases.
 WITH taken AS MATERIALIZED (
     DELETE FROM {schema}.tally_deltas
-     WHERE ctid = ANY (ARRAY(SELECT ctid FROM {schema}.tally_deltas
-                        WHERE ctid BETWEEN %(first_row)s::tid AND %(last_row)s::tid LIMIT %(limit)s))
+     WHERE ctid = ANY (ARRAY(SELECT d.place FROM unnest(%(first_rows)s::tid[], %(last_rows)s::tid[]) AS part (first_row, last_row)
+                              CROSS JOIN LATERAL (SELECT ctid AS place FROM {schema}.tally_deltas
+                                                   WHERE ctid BETWEEN part.first_row AND part.last_row
+                                                  OFFSET 0) d
+                              LIMIT %(limit)s))
     RETURNING *
 ), totals AS (
     INSERT INTO {schema}.tallies AS t (queue_id, type, outcome, wait_bucket, run_bucket, n, wait_us, run_us)

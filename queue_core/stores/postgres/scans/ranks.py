@@ -1,6 +1,6 @@
-"""Scans that leave out rows which have ended.
+"""Scans by rank that leave out jobs which have ended.
 
-Such rows stay in indexes and tables until they are vacuumed away, which anybody's open snapshot holds up; after ten
+Their rows stay in indexes and tables until they are vacuumed away, which anybody's open snapshot holds up; after ten
 minutes at 10,000 jobs/s a scan of all ranks of a queue takes seconds. While scans are fast, each is of everything. When
 one was slow, the following ones leave out the ranks that were passed, for each priority by itself, since what arrives
 later has a higher rank there. A job that returns to an earlier rank is named by the code that puts it there
@@ -11,15 +11,12 @@ ranks left out is read again periodically.
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
-from queue_core.stores.postgres.dialect import Rows, plain_array
-from queue_core.stores.postgres.session.runner import SerialRunner
+from queue_core.stores.postgres.dialect import plain_array
 
 BAND_BITS = 45
 LAST = (1 << BAND_BITS) - 1
@@ -47,6 +44,13 @@ WHOLE_LEAST, WHOLE_MOST = 1.0, 0.25
 machine all scans are slow, and what was missed must not wait for the walk there."""
 PAUSE_CLAIMS = 100.0
 """The same for claims: workers are many, and what the leader's walk finds is named to all of them."""
+LARGE = 4096
+"""Blocks of the table from which on scans of what ended would take the place of other tables in the server's cache."""
+LARGE_PAUSE, LARGE_RANKS, LARGE_WHOLE = 25.0, 7_500.0, 0.25
+"""How many times longer the pauses are then, as long as they keep to so many ranks a second, some 1.5 MB; and what part
+of `WHOLE_MOST` a scan of everything may take. An hour of 800 jobs/s is read in six minutes."""
+SIZE = 60.0
+"""Seconds until the size of the table is asked for again."""
 ASIDE, ASIDE_MOST = 1.0, 60.0
 """Seconds for which what came back is read: its row may be locked at first, or scans may end before it."""
 NAMED_MOST = 500
@@ -91,6 +95,8 @@ class Passed:
         # whether scans of everything are cut off, so that nothing may read everything
         self.given_up = False
         self._edge: tuple[int, float] | None = None
+        # blocks of the table, and when it had as many
+        self._size: tuple[int, float] | None = None
         self._walked = -1
         self._step = STEP_FIRST
         self._walk_at = 0.0
@@ -175,26 +181,40 @@ class Passed:
             if not self._slow:
                 self._walked, self._turn, self._walk_at = -1, 0.0, now + PAUSE_LEAST
             self._slow = extra > 0
-            self._whole_at = now + max(WHOLE_LEAST, self._pause * extra) if extra <= WHOLE_MOST else inf
+            most = WHOLE_MOST * (LARGE_WHOLE if self._large else 1.0)
+            self._whole_at = now + max(WHOLE_LEAST, self._rest(extra)) if extra <= most else inf
         elif scan.walk is not None:
             self._walked = scan.walk[1] if reached > scan.walk[0] else reached
             self._turn += extra
+            self._walk_at = now + max(PAUSE_LEAST, self._rest(extra, self._step))
             self._step = (
                 self._step * 4 if extra < 0.002 else max(STEP_LEAST, self._step // 2) if extra > 0.02 else self._step
             )
-            self._walk_at = now + max(PAUSE_LEAST, self._pause * extra)
+
+    @property
+    def _large(self) -> bool:
+        return self._size is not None and self._size[0] >= LARGE
+
+    def _rest(self, extra: float, ranks: float = inf) -> float:
+        """Return for how long to read nothing of the kind again after a scan of at most so many ranks."""
+        rest = self._pause * extra
+        if not self._large:
+            return rest
+        return max(rest, min(LARGE_PAUSE * rest, ranks / LARGE_RANKS * self._pause / PAUSE))
 
     def wants_edge(self, now: float) -> bool:
         """Return whether reads are slow for no known reason: maybe because of ended rows of other priorities."""
+        if self._slow and (self._size is None or now - self._size[1] > SIZE):
+            return True
         return self._cut > 0 or (self._doubt and (self._edge is None or (self._used and now - self._edge[1] > EDGE)))
 
     def wants_first(self, now: float) -> bool:
         """Return whether to read the first job alone, which shows the ranks that can be left out."""
         return self._doubt and self._known(now) is not None
 
-    def know_edge(self, place: int, now: float) -> None:
-        """Know how far the order of arrival has come."""
-        self._edge, self._used = (place, now), False
+    def know_edge(self, place: int, blocks: int, now: float) -> None:
+        """Know how far the order of arrival has come, and how large the table is."""
+        self._edge, self._used, self._size = (place, now), False, (blocks, now)
         if self._cut >= CUT:
             # It has nothing to go by: what arrived last comes first, and what did before is left to the walk.
             self._slow, self._base, self.given_up = True, max(self._base, place - RECENT), True
@@ -322,46 +342,3 @@ class Ranks:
         """Read these ranks of a queue again."""
         for passed in self._queues.get(queue, {}).values():
             passed.came_back(parts, now)
-
-
-WHOLE = {"first_row": "(0,0)", "last_row": "(4294967294,65535)"}
-"""All of a table, as parameters of a statement that scans it from one place (ctid) to another."""
-NOWHERE = {"first_row": "(1,0)", "last_row": "(0,0)"}
-SCAN_LONG = 0.05
-"""Seconds of a whole scan from which on the table is scanned in steps. Leases and tallies are few, but ended ones are
-read, too, until they are vacuumed away, which an open snapshot holds up: a million take 66 ms."""
-BLOCKS = 1024
-"""Blocks of a step: 8 MB, about 7 ms. Twice a second that is little beside the work itself."""
-
-
-class Walk:
-    """One table and how far it has been scanned; each call takes the next step, and all of it where that is short."""
-
-    def __init__(self, runner: SerialRunner, table: str) -> None:
-        self._runner = runner
-        self._table = table
-        self._long = False
-        self._block = 0
-
-    async def run(
-        self, query: str, params: Mapping[str, Any], unfinished: Callable[[Rows], bool] = lambda rows: False
-    ) -> Rows:
-        """Run a query file over the next step and return its rows; `unfinished`: the step is to be taken again."""
-        places = await self._places() if self._long else WHOLE
-        began = time.monotonic()
-        try:
-            rows = await self._runner.run(query, {**params, **places})
-        finally:
-            self._long = self._long or time.monotonic() - began > SCAN_LONG
-        if self._long and places is not WHOLE and not unfinished(rows):
-            self._block += BLOCKS
-        return rows
-
-    async def _places(self) -> Mapping[str, str]:
-        blocks = (await self._runner.run("scans/blocks", {"table": self._table}))[0][0]
-        if blocks <= BLOCKS:
-            self._long = False
-            return WHOLE
-        if self._block >= blocks:
-            self._block = 0
-        return {"first_row": f"({self._block},0)", "last_row": f"({self._block + BLOCKS - 1},65535)"}

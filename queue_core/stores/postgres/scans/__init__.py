@@ -1,0 +1,1 @@
+"""Scans that leave out rows which have ended."""
