@@ -48,12 +48,13 @@ ENDED = """
 WITH many AS (SELECT gen_random_uuid() AS id, nextval('job_seq') AS seq FROM generate_series(1, %(count)s)),
 jobs AS (
     INSERT INTO jobs (id, queue_id, rank, seq, priority, status, run_at, type, payload, max_retries)
-    SELECT id, (SELECT min(id) FROM queues), 122::bigint << 45 | seq, seq, 5, 'queued', now(), 'ended', '{}', 3
+    SELECT id, (SELECT min(id) FROM queues), 122::bigint << 45 | seq, seq, 5, 'queued', now(), 'ended', %(payload)s, 3
       FROM many)
 INSERT INTO leases (id, token, queue_id, worker, started_at, expires_at)
 SELECT id, 1, (SELECT min(id) FROM queues), 'ended', now(), now() + interval '1 hour'
   FROM many
 """
+PAYLOAD = json.dumps(payload(0))
 TABLES = "-c search_path=jobconsole"
 """The options of a session that finds the queue's tables."""
 CLAIMED = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM lease_seq"
@@ -163,7 +164,7 @@ class Load:
         with psycopg.connect(self.url, autocommit=True, options=TABLES) as writing:
             for start in range(0, count, 100_000):
                 with writing.transaction():
-                    writing.execute(ENDED, {"count": min(100_000, count - start)})
+                    writing.execute(ENDED, {"count": min(100_000, count - start), "payload": PAYLOAD})
                     writing.execute("DELETE FROM leases WHERE worker = 'ended'")
                     writing.execute("DELETE FROM jobs WHERE type = 'ended'")
 

@@ -19,6 +19,7 @@ from queue_core.stores.postgres.scans.ranks import (
     BAND_BITS,
     EVERYWHERE,
     MOST,
+    PAUSE,
     PAUSE_CLAIMS,
     Part,
     Passed,
@@ -42,22 +43,23 @@ time: their heads show which are."""
 class QueueHeads:
     """See queue_core.ports.store.JobStore for what each method does."""
 
-    def __init__(self, runner: SerialRunner) -> None:
+    def __init__(self, runner: SerialRunner, hears: Callable[[], bool]) -> None:
         self.runner = runner
-        self._passed = Ranks()
+        # the ranks that the audit has passed
+        self.passed = Ranks(PAUSE, hears)
         # by queue: which types its workers had announced
         self._announced: dict[str, int] = {}
         self._doubt_until = float("-inf")
 
     def came_back(self, queue: str, parts: Sequence[Part]) -> None:
         """Read these ranks of a queue again."""
-        self._passed.came_back(queue, parts, time.monotonic())
+        self.passed.came_back(queue, parts, time.monotonic())
 
     async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
         """Return the first claimable jobs of each of these queues whose type a live worker has announced."""
         began = time.monotonic()
-        await self._know_edge([passed for queue in queues if (passed := self._passed.of(queue)).wants_edge(began)])
-        scans = {queue: self._passed.of(queue).next_scan(began) for queue in queues}
+        await self._know_edge([passed for queue in queues if (passed := self.passed.of(queue)).wants_edge(began)])
+        scans = {queue: self.passed.of(queue).next_scan(began) for queue in queues}
         parts = [(queue, part) for queue, scan in scans.items() for part in scan.parts]
         asked = {
             "queues": text_array(queue for queue, _ in parts),
@@ -69,7 +71,7 @@ class QueueHeads:
             rows = await self.runner.run("claim/heads", asked)
         except StoreUnavailable:
             for queue in queues:
-                self._passed.of(queue).cut_off()
+                self.passed.of(queue).cut_off()
             raise
         usual = USUAL + USUAL_EACH * (len(rows) + len(parts))
         found = self._learn(scans, rows, limit, max(0.0, time.monotonic() - began - usual))
@@ -80,7 +82,7 @@ class QueueHeads:
 
         A whole page reads ended rows, too, once. Where that was cut off, it leaves out the passed ranks, too.
         """
-        passed = self._passed.of(queue)
+        passed = self.passed.of(queue)
         if passed.wants_edge(time.monotonic()):
             await self._know_edge([passed])
         parts = [EVERYWHERE] if whole and not passed.given_up else passed.left()
@@ -96,9 +98,9 @@ class QueueHeads:
 
     async def _know_edge(self, doubtful: Sequence[Passed]) -> None:
         now = time.monotonic()
-        for place, blocks in await self.runner.run("claim/sweep_edge") if doubtful else ():
+        for place, blocks, row_count in await self.runner.run("claim/sweep_edge") if doubtful else ():
             for passed in doubtful:
-                passed.know_edge(place, blocks, now)
+                passed.know_edge(place, blocks, row_count, now)
 
     def _learn(self, scans: dict[str, RankScan], rows: Rows, limit: int, extra: float) -> dict[str, list[Ready]]:
         """Record which ranks the heads show as passed; return the jobs of each queue."""
@@ -110,11 +112,11 @@ class QueueHeads:
             if self._announced.setdefault(queue, announced) != announced:
                 # The passed jobs may have been of a type that no worker ran.
                 self._announced[queue] = announced
-                self._passed.forget(queue)
+                self.passed.forget(queue)
                 scans.pop(queue, None)
         now = time.monotonic()
         for queue in found.keys() & scans.keys():
-            jobs, passed = found[queue], self._passed.of(queue)
+            jobs, passed = found[queue], self.passed.of(queue)
             reached = jobs[limit - 1].rank if len(jobs) >= limit > 0 else MOST
             passed.stopped(scans[queue], [job.rank for job in jobs], reached, now, extra)
         return found
@@ -223,19 +225,25 @@ class PostgresClaims:
     """See queue_core.ports.store.JobStore for what each method does."""
 
     def __init__(
-        self, runner: SerialRunner, sweeps: SerialRunner, rules: Rules, more: Callable[[str], None] = lambda queue: None
+        self,
+        runner: SerialRunner,
+        sweeps: SerialRunner,
+        rules: Rules,
+        more: Callable[[str], None],
+        hears: Callable[[], bool],
     ) -> None:
         """`more`: is called with a queue in which a claim has seen more than it could have, and that is to be asked for
-        again: else who loses a race to other workers waits for a notification, with a backlog."""
+        again: else who loses a race to other workers waits for a notification, with a backlog. `hears`: returns
+        whether notifications of what came back arrive."""
         self._runner = runner
         self._more = more
         self._rules = rules
         # the ranks that claims have passed
-        self.passed = Ranks(PAUSE_CLAIMS)
+        self.passed = Ranks(PAUSE_CLAIMS, hears)
         # by queue
         self._running: dict[str, Running] = {}
         # the audit's reads
-        self.heads = QueueHeads(sweeps)
+        self.heads = QueueHeads(sweeps, hears)
 
     async def claim(self, queue_id: int, request: ClaimRequest) -> list[Claim]:
         """Move ready jobs of the queue with this id to running, unless it is paused; see `JobStore.claim`."""
@@ -321,6 +329,11 @@ class PostgresClaims:
         self.passed.came_back(queue, parts, time.monotonic())
         self.heads.came_back(queue, parts)
 
+    def missed(self) -> None:
+        """Read all passed ranks again, soon: notifications may have been missed."""
+        self.passed.hurry()
+        self.heads.passed.hurry()
+
     def came_back(self, ready: Sequence[Ready]) -> None:
         """Read the ranks of jobs again that are ready once more, or late."""
         queues: dict[str, list[int]] = {}
@@ -334,10 +347,10 @@ class PostgresClaims:
     async def _settle_doubts(self, passed: Passed, params: Mapping[str, Any]) -> None:
         now = time.monotonic()
         if passed.wants_edge(now):
-            for place, blocks in await self._runner.run(
+            for place, blocks, row_count in await self._runner.run(
                 "claim/edge", {name: params[name] for name in ("queue_id", "queue")}
             ):
-                passed.know_edge(place, blocks, now)
+                passed.know_edge(place, blocks, row_count, now)
         elif passed.wants_first(now):
             scan = passed.next_scan(now)
             asked = {name: params[name] for name in ("queue_id", "types")}

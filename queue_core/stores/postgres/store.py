@@ -39,7 +39,7 @@ from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.session.transaction import Transactions
 from queue_core.stores.postgres.settle import Settles, complete, reclaim
 from queue_core.stores.postgres.statistics.releases import register_release
-from queue_core.stores.postgres.upkeep import EVER, DueTimes, PostgresUpkeep, ScanTimes
+from queue_core.stores.postgres.upkeep import EVER, READY_REST, DueTimes, PostgresUpkeep, ScanTimes
 
 LOCKED_SECONDS = 0.1
 """Seconds until ordering keys that another transaction has locked are tried again."""
@@ -82,14 +82,15 @@ class PostgresStore:
         self._settling = Settles(settles, self._keyed, rules, self._queue_ids.known)
         self.inserter = PostgresInserts(self._inserts, self._reads, self._queue_ids, rules)
         self._claimer = PostgresClaims(
-            self._claims, self._sweeps, rules, lambda queue: self._notifications.call_here("ready", queue)
+            self._claims, self._sweeps, rules, lambda queue: self._notifications.call_here("ready", queue), self.hears
         )
         self._notifications.on("ranks", self._claimer.heard)
+        self._notifications.on_gap(self._claimer.missed)
         self._rules = rules
         self._leases = BlockScan(self._sweeps, "leases")
         self._due = DueTimes()
         # those at whether anything is ready
-        self._ready = ScanTimes()
+        self._ready = ScanTimes(READY_REST)
         # whether due jobs waited for ordering keys that other transactions had locked in the last round
         self._locked = False
 
@@ -253,6 +254,9 @@ class PostgresStore:
 
     async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
         taken = await reclaim(self._leases, self._keyed, limit, bound, self._rules)
+        if taken:
+            # A lost worker may have released others before, and stopped before the notification.
+            self._claimer.heads.passed.hurry()
         self._claimer.came_back([Ready(one.id, one.queue, one.rank) for one in taken if one.rank is not None])
         self._claimer.came_back([ready for one in taken for ready in one.unblocked])
         return taken

@@ -294,14 +294,18 @@ BACK = 5.0
 """Seconds for which due jobs are looked for in any case; earlier ones, which were locked then, periodically."""
 ENOUGH = ((2, 0.1), (8, 0.01))
 """How many scans in a row have to take longer than so many seconds: a busy machine delays one now and then."""
-SCANS_REST, SCANS_REST_LONG, LONG = 20.0, 600.0, 300.0
-"""How long such scans rest, as a multiple of their time: at least, and up to so many seconds."""
+SCANS_REST = 20.0
+"""How long such scans rest, as a multiple of their time: at least."""
+DUE_REST, READY_REST = (600.0, 300.0), (6000.0, 600.0)
+"""And as long as that is no more than so many seconds: else they take the place of other tables in the server's cache.
+What was locked when it was due waits for the one; during the other, a leader with nothing to do looks more often."""
 
 
 class ScanTimes:
     """What the last scans of a kind took."""
 
-    def __init__(self) -> None:
+    def __init__(self, rest: tuple[float, float]) -> None:
+        self._times, self._most = rest
         self._took: deque[float] = deque(maxlen=ENOUGH[-1][0])
         self._again_at = float("-inf")
 
@@ -316,7 +320,7 @@ class ScanTimes:
         last = list(self._took)
         for count, usual in ENOUGH:
             if len(last) >= count and (least := min(last[-count:])) > usual:
-                rest = max(SCANS_REST * least, min(SCANS_REST_LONG * least, LONG))
+                rest = max(SCANS_REST * least, min(self._times * least, self._most))
                 self._again_at = time.monotonic() + rest
 
 
@@ -324,7 +328,7 @@ class DueTimes:
     """How far back to look for jobs that are due: ever, while that is fast."""
 
     def __init__(self) -> None:
-        self._scans = ScanTimes()
+        self._scans = ScanTimes(DUE_REST)
         self._promoted_at = -EVER
 
     def back(self) -> float:

@@ -194,10 +194,10 @@ async def test_trap_10_pages_of_the_audit_pass_over_what_ended_and_a_rebuild_mis
     page, read = await read_by(store, lambda: store.list_ready(QUEUE, -1, 10))
     assert [job.id for job in page] == [urgent, lost, *ready[:8]]
     assert read > ENDED
-    passed = store._claimer.heads._passed.of(QUEUE)
+    passed = store._claimer.heads.passed.of(QUEUE)
     for _ in range(ranks.CUT):
         passed.cut_off()
-    passed.know_edge(5_000_000, 0, time.monotonic())
+    passed.know_edge(5_000_000, 0, 0, time.monotonic())
     page, read = await read_by(store, lambda: store.list_ready(QUEUE, -1, 10))
     assert [job.id for job in page] == []
     assert read < FEW, "a rebuild that is cut off again and again keeps to what arrived last"
@@ -217,7 +217,7 @@ async def test_trap_10_heads_go_on_naming_what_the_walk_has_found(
         assert [job.id for job in await store.list_claimable(QUEUE, 1)] == [jobs[250]]
     hand.do("delete from leases where id = any(%(ids)s::uuid[])", {"ids": jobs[200:202]})
     assert [job.id for job in await store.list_claimable(QUEUE, 1)] == [jobs[250]]
-    passed = store._claimer.heads._passed.of(QUEUE)
+    passed = store._claimer.heads.passed.of(QUEUE)
     passed._walk_at, passed._walked, passed._step = 0.0, -1, 50_000
     for _ in range(5):
         assert [job.id for job in await store.list_claimable(QUEUE, 3)] == [*jobs[200:202], jobs[250]]
@@ -285,14 +285,14 @@ def test_looks_at_everything_that_take_long_are_left_to_the_walk() -> None:
 
 
 def test_the_larger_the_table_the_rarer_are_scans_of_what_ended() -> None:
-    """Else they take the place of all other tables in the server's cache; but a turn takes its time at most."""
+    """Else they take the place of all other tables in the server's cache. Who may have missed some hurries."""
 
-    def rests(blocks: int, extra: float) -> tuple[float, float]:
-        passed, now = Passed(), 100.0
+    def rests(blocks: int, extra: float, hears: bool = True, missed: bool = False) -> tuple[float, float]:
+        passed, now = Passed(hears=lambda: hears), 100.0
         assert not passed.wants_edge(now)
         passed.claimed(passed.next_scan(now), [122 << 45 | 9_000_000], now + ranks.USUAL + 0.02)
         assert passed.wants_edge(now), "how large the table is"
-        passed.know_edge(9_000_000, blocks, now)
+        passed.know_edge(9_000_000, blocks, 50 * blocks, now)
         passed.claimed(passed.next_scan(now), [122 << 45 | 9_000_000], now)
         assert not passed.wants_edge(now)
         now += 2.0
@@ -300,6 +300,8 @@ def test_the_larger_the_table_the_rarer_are_scans_of_what_ended() -> None:
         assert scan.whole
         passed.claimed(scan, [122 << 45 | 9_000_001], now + ranks.USUAL + extra)
         whole = passed._whole_at - now - ranks.USUAL - extra
+        if missed:
+            passed.hurry()
         now += 1.0
         scan = passed.next_scan(now)
         assert scan.walk is not None
@@ -308,17 +310,48 @@ def test_the_larger_the_table_the_rarer_are_scans_of_what_ended() -> None:
 
     few, many = rests(ranks.LARGE - 1, 0.05), rests(ranks.LARGE, 0.05)
     assert few == pytest.approx((ranks.PAUSE * 0.05, ranks.PAUSE * 0.05), rel=0.01)
-    assert many == pytest.approx((ranks.LARGE_PAUSE * few[0], ranks.STEP_FIRST / ranks.LARGE_RANKS), rel=0.01)
+    assert many == pytest.approx((ranks.LARGE_PAUSE * few[0], ranks.STEP_FIRST / 50 / ranks.LARGE_BLOCKS), rel=0.01)
     assert rests(ranks.LARGE - 1, 0.2)[0] < inf
     assert rests(ranks.LARGE, 0.2)[0] == inf
     # On a busy machine, which takes long for anything, it is not rarer than with few.
-    assert rests(ranks.LARGE, 0.2)[1] == rests(ranks.LARGE - 1, 0.2)[1]
+    assert rests(ranks.LARGE, 0.2)[1] == pytest.approx(rests(ranks.LARGE - 1, 0.2)[1], rel=0.01)
+    assert rests(ranks.LARGE, 0.05, hears=False) == pytest.approx(few)
+    assert rests(ranks.LARGE, 0.05, missed=True)[1] == pytest.approx(few[1])
+
+
+def test_it_hurries_for_a_whole_turn() -> None:
+    """From the beginning, wherever it was; then it is slow again."""
+    passed, now, steps = Passed(), 100.0, list[tuple[int, float]]()
+    passed.claimed(passed.next_scan(now), [122 << 45 | 900_000], now + ranks.USUAL + 0.02)
+    passed.know_edge(900_000, ranks.LARGE, 50 * ranks.LARGE, now)
+
+    def step() -> tuple[int, float]:
+        """Take the next step of the walk; return where it ended, and for how long the walk rests."""
+        nonlocal now
+        while True:
+            now = max(now + 1.0, passed._walk_at)
+            scan = passed.next_scan(now)
+            passed.claimed(scan, [122 << 45 | 900_001], now + ranks.USUAL + 0.01)
+            if scan.walk is not None:
+                return scan.walk[0], passed._walk_at - now
+
+    for _ in range(5):
+        before, slow = step()
+    passed.hurry()
+    while not steps or steps[-1][0] < before:
+        steps.append(step())
+    assert steps[0][0] < before
+    assert {round(rest, 3) for _, rest in steps} == {round(steps[0][1], 3)}
+    assert steps[0][1] < slow / 2
+    while passed._hurried:
+        step()
+    assert step()[1] == pytest.approx(slow)
 
 
 def test_the_walk_takes_priorities_together_that_never_had_a_job() -> None:
     """Where nothing was found all 256 of them are passed; one at a time, a turn took a minute of a small queue."""
     passed, now, steps = Passed(), 100.0, 0
-    passed.know_edge(10_000, 0, now)
+    passed.know_edge(10_000, 0, 0, now)
     now += 1
     passed.stopped(passed.next_scan(now), [], ranks.MOST, now + 1)
     while passed.slow and steps < ranks.BANDS:
@@ -345,7 +378,7 @@ def test_looks_that_are_cut_off_again_and_again_keep_to_what_arrived_last() -> N
         assert passed.next_scan(now).parts == [EVERYWHERE]
         passed.cut_off()
         assert passed.wants_edge(now)
-        passed.know_edge(5_000_000, 0, now)
+        passed.know_edge(5_000_000, 0, 0, now)
     look = passed.next_scan(now + 1)
     assert all(high - low <= ranks.STEP_FIRST or (low + 1) & ranks.LAST > 3_999_999 for low, high in look.parts)
     assert look.walk is not None
@@ -356,8 +389,8 @@ def test_looks_that_are_cut_off_again_and_again_keep_to_what_arrived_last() -> N
 def test_a_store_that_did_not_answer_once_is_looked_at_as_before() -> None:
     passed, now = Passed(), 100.0
     passed.cut_off()
-    passed.know_edge(5_000_000, 0, now)
+    passed.know_edge(5_000_000, 0, 0, now)
     passed.claimed(passed.next_scan(now), [], now)
     passed.cut_off()
-    passed.know_edge(5_000_000, 0, now)
+    passed.know_edge(5_000_000, 0, 0, now)
     assert passed.next_scan(now).parts == [EVERYWHERE]

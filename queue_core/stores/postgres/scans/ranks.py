@@ -6,13 +6,14 @@ one was slow, the following ones leave out the ranks that were passed, for each 
 later has a higher rank there. A job that returns to an earlier rank is named by the code that puts it there
 (`came_back`). Missed ones (a notification that a pooler does not pass on, an offer that Redis lost) are found by scans
 of everything as long as these are not too slow, which are the rarer the longer they take; and by a walk: a part of the
-ranks left out is read again periodically.
+ranks left out is read again periodically. In a large table the walk is slow, so that other tables keep their place in
+the server's cache, unless notifications may have been missed.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -46,9 +47,12 @@ PAUSE_CLAIMS = 100.0
 """The same for claims: workers are many, and what the leader's walk finds is named to all of them."""
 LARGE = 4096
 """Blocks of the table from which on scans of what ended would take the place of other tables in the server's cache."""
-LARGE_PAUSE, LARGE_RANKS, LARGE_WHOLE = 25.0, 7_500.0, 0.25
-"""How many times longer the pauses are then, as long as they keep to so many ranks a second, some 1.5 MB; and what part
-of `WHOLE_MOST` a scan of everything may take. An hour of 800 jobs/s is read in six minutes."""
+LARGE_PAUSE, LARGE_BLOCKS, LARGE_WHOLE = 50.0, 100.0, 0.25
+"""How many times longer the pauses are then, unless they keep to so many blocks a second, 0.8 MB, while notifications
+arrive and none may have been missed; and what part of `WHOLE_MOST` a scan of everything may take. Measured: with four
+times as many blocks a second a bystander's query takes a tenth longer, beside a cache of 128 MB."""
+ROWS_LEAST = 4.0
+"""Rows in a block, at least: longer ones are stored elsewhere."""
 SIZE = 60.0
 """Seconds until the size of the table is asked for again."""
 ASIDE, ASIDE_MOST = 1.0, 60.0
@@ -77,10 +81,16 @@ class RankScan:
 
 
 class Passed:
-    """One queue, as claims for some types see it, or the heads."""
+    """One queue, as claims for some types see it, or the heads.
 
-    def __init__(self, pause: float = PAUSE) -> None:
+    `hears`: returns whether notifications of what came back arrive.
+    """
+
+    def __init__(self, pause: float = PAUSE, hears: Callable[[], bool] = lambda: True) -> None:
         self._pause = pause
+        self._hears = hears
+        # whether some may have been missed since this turn of the walk began
+        self._hurried = False
         # by band, the best priority first: the place in the order of arrival up to which all is passed
         self._upto: dict[int, int] = {}
         # the same for every band
@@ -95,8 +105,8 @@ class Passed:
         # whether scans of everything are cut off, so that nothing may read everything
         self.given_up = False
         self._edge: tuple[int, float] | None = None
-        # blocks of the table, and when it had as many
-        self._size: tuple[int, float] | None = None
+        # blocks of the table, rows in each, and when that was so
+        self._size: tuple[int, float, float] | None = None
         self._walked = -1
         self._step = STEP_FIRST
         self._walk_at = 0.0
@@ -181,7 +191,7 @@ class Passed:
             if not self._slow:
                 self._walked, self._turn, self._walk_at = -1, 0.0, now + PAUSE_LEAST
             self._slow = extra > 0
-            most = WHOLE_MOST * (LARGE_WHOLE if self._large else 1.0)
+            most = WHOLE_MOST * (LARGE_WHOLE if self._size is not None and self._size[0] >= LARGE else 1.0)
             self._whole_at = now + max(WHOLE_LEAST, self._rest(extra)) if extra <= most else inf
         elif scan.walk is not None:
             self._walked = scan.walk[1] if reached > scan.walk[0] else reached
@@ -191,20 +201,16 @@ class Passed:
                 self._step * 4 if extra < 0.002 else max(STEP_LEAST, self._step // 2) if extra > 0.02 else self._step
             )
 
-    @property
-    def _large(self) -> bool:
-        return self._size is not None and self._size[0] >= LARGE
-
     def _rest(self, extra: float, ranks: float = inf) -> float:
         """Return for how long to read nothing of the kind again after a scan of at most so many ranks."""
         rest = self._pause * extra
-        if not self._large:
+        if self._size is None or self._size[0] < LARGE or self._hurried or not self._hears():
             return rest
-        return max(rest, min(LARGE_PAUSE * rest, ranks / LARGE_RANKS * self._pause / PAUSE))
+        return max(rest, min(LARGE_PAUSE * rest, ranks / self._size[1] / LARGE_BLOCKS * self._pause / PAUSE))
 
     def wants_edge(self, now: float) -> bool:
         """Return whether reads are slow for no known reason: maybe because of ended rows of other priorities."""
-        if self._slow and (self._size is None or now - self._size[1] > SIZE):
+        if self._slow and (self._size is None or now - self._size[2] > SIZE):
             return True
         return self._cut > 0 or (self._doubt and (self._edge is None or (self._used and now - self._edge[1] > EDGE)))
 
@@ -212,13 +218,18 @@ class Passed:
         """Return whether to read the first job alone, which shows the ranks that can be left out."""
         return self._doubt and self._known(now) is not None
 
-    def know_edge(self, place: int, blocks: int, now: float) -> None:
-        """Know how far the order of arrival has come, and how large the table is."""
-        self._edge, self._used, self._size = (place, now), False, (blocks, now)
+    def know_edge(self, place: int, blocks: int, rows: int, now: float) -> None:
+        """Know how far the order of arrival has come, and how large the table is, with rows that ended."""
+        self._edge, self._used = (place, now), False
+        self._size = blocks, max(ROWS_LEAST, rows / max(1, blocks)), now
         if self._cut >= CUT:
             # It has nothing to go by: what arrived last comes first, and what did before is left to the walk.
             self._slow, self._base, self.given_up = True, max(self._base, place - RECENT), True
             self._walked, self._walk_at, self._cut = -1, now, 0
+
+    def hurry(self) -> None:
+        """Read all that is left out again, soon: notifications may have been missed, or never sent."""
+        self._walked, self._turn, self._walk_at, self._hurried = -1, 0.0, 0.0, True
 
     def cut_off(self) -> None:
         """Note that a scan took longer than it may, or that the store did not answer."""
@@ -272,7 +283,7 @@ class Passed:
             return parts, begins
         self._slow = self._turn > 2 * RANKS_LONG
         self.given_up = self.given_up and self._slow
-        self._walked, self._turn = -1, 0.0
+        self._walked, self._turn, self._hurried = -1, 0.0, False
         return None
 
 
@@ -325,14 +336,21 @@ def read(message: str) -> tuple[str, list[Part]]:
 class Ranks:
     """Those of all queues."""
 
-    def __init__(self, pause: float = PAUSE) -> None:
+    def __init__(self, pause: float = PAUSE, hears: Callable[[], bool] = lambda: True) -> None:
         self._pause = pause
+        self._hears = hears
         self._queues: dict[str, dict[frozenset[str] | None, Passed]] = {}
 
     def of(self, queue: str, types: Iterable[str] | None = None) -> Passed:
         """Return what claims for these types have passed."""
         key = None if types is None else frozenset(types)
-        return self._queues.setdefault(queue, {}).setdefault(key, Passed(self._pause))
+        return self._queues.setdefault(queue, {}).setdefault(key, Passed(self._pause, self._hears))
+
+    def hurry(self) -> None:
+        """Read all that is left out again, soon."""
+        for queue in self._queues.values():
+            for passed in queue.values():
+                passed.hurry()
 
     def forget(self, queue: str) -> None:
         """Read all ranks of a queue again."""

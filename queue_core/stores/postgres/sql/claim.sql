@@ -65,8 +65,9 @@ SELECT j.id::text, j.rank
  LIMIT %(limit)s
 
 -- name: sweep_edge
--- Return how far the order of arrival has come, and the blocks of the jobs.
-SELECT last_value, pg_relation_size('{schema}.jobs'::regclass) / current_setting('block_size')::int FROM {schema}.job_seq
+-- Return how far the order of arrival has come, and about how many blocks and rows the jobs have, with those that ended.
+SELECT s.last_value, pg_relation_size(j.id) / current_setting('block_size')::int, pg_stat_get_live_tuples(j.id) + pg_stat_get_dead_tuples(j.id)
+  FROM {schema}.job_seq s, (SELECT '{schema}.jobs'::regclass AS id) j
 
 -- name: ready_queues
 -- Return the queues that are not paused and have ready jobs, or running ones: one look at the index for each queue.
@@ -171,9 +172,9 @@ SELECT NULL, (SELECT epoch FROM {schema}.lease_epoch_live), NULL, NULL, NULL, NU
  ORDER BY rank
 
 -- name: edge
--- Return how far the order of arrival has come, and the blocks of the jobs; nothing where nothing can be claimed.
-SELECT s.last_value, pg_relation_size('{schema}.jobs'::regclass) / current_setting('block_size')::int
-  FROM {schema}.job_seq s, {schema}.queues q
+-- Return what `sweep_edge` does; nothing where nothing can be claimed.
+SELECT s.last_value, pg_relation_size(j.id) / current_setting('block_size')::int, pg_stat_get_live_tuples(j.id) + pg_stat_get_dead_tuples(j.id)
+  FROM {schema}.job_seq s, (SELECT '{schema}.jobs'::regclass AS id) j, {schema}.queues q
  WHERE q.id = %(queue_id)s AND q.name = %(queue)s AND q.paused_at IS NULL AND EXISTS (SELECT FROM {schema}.lease_epoch_live)
 
 -- name: first
