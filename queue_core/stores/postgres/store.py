@@ -39,7 +39,7 @@ from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.session.transaction import Transactions
 from queue_core.stores.postgres.settle import Settles, complete, reclaim
 from queue_core.stores.postgres.statistics.releases import register_release
-from queue_core.stores.postgres.upkeep import EVER, READY_REST, DueTimes, PostgresUpkeep, ScanTimes
+from queue_core.stores.postgres.upkeep import EVER, READY_ENOUGH, READY_REST, DueTimes, PostgresUpkeep, ScanTimes
 
 LOCKED_SECONDS = 0.1
 """Seconds until ordering keys that another transaction has locked are tried again."""
@@ -90,7 +90,7 @@ class PostgresStore:
         self._leases = BlockScan(self._sweeps, "leases")
         self._due = DueTimes()
         # those at whether anything is ready
-        self._ready = ScanTimes(READY_REST)
+        self._ready = ScanTimes(READY_REST, READY_ENOUGH)
         # whether due jobs waited for ordering keys that other transactions had locked in the last round
         self._locked = False
 

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -294,6 +294,8 @@ BACK = 5.0
 """Seconds for which due jobs are looked for in any case; earlier ones, which were locked then, periodically."""
 ENOUGH = ((2, 0.1), (8, 0.01))
 """How many scans in a row have to take longer than so many seconds: a busy machine delays one now and then."""
+READY_ENOUGH = ((1, 0.02),)
+"""The same for the look whether any job is ready, which is assumed without harm."""
 SCANS_REST = 20.0
 """How long such scans rest, as a multiple of their time: at least."""
 DUE_REST, READY_REST = (600.0, 300.0), (6000.0, 600.0)
@@ -304,9 +306,10 @@ What was locked when it was due waits for the one; during the other, a leader wi
 class ScanTimes:
     """What the last scans of a kind took."""
 
-    def __init__(self, rest: tuple[float, float]) -> None:
+    def __init__(self, rest: tuple[float, float], enough: Sequence[tuple[int, float]]) -> None:
         self._times, self._most = rest
-        self._took: deque[float] = deque(maxlen=ENOUGH[-1][0])
+        self._enough = enough
+        self._took: deque[float] = deque(maxlen=enough[-1][0])
         self._again_at = float("-inf")
 
     @property
@@ -318,7 +321,7 @@ class ScanTimes:
         """Note how long a scan took that found little."""
         self._took.append(seconds)
         last = list(self._took)
-        for count, usual in ENOUGH:
+        for count, usual in self._enough:
             if len(last) >= count and (least := min(last[-count:])) > usual:
                 rest = max(SCANS_REST * least, min(self._times * least, self._most))
                 self._again_at = time.monotonic() + rest
@@ -328,7 +331,7 @@ class DueTimes:
     """How far back to look for jobs that are due: ever, while that is fast."""
 
     def __init__(self) -> None:
-        self._scans = ScanTimes(DUE_REST)
+        self._scans = ScanTimes(DUE_REST, ENOUGH)
         self._promoted_at = -EVER
 
     def back(self) -> float:

@@ -138,9 +138,10 @@ async def test_nothing_that_is_asked_all_the_time_reads_what_ended(
     monkeypatch.setattr(ranks, "RANKS_LONG", -1.0)
     monkeypatch.setattr(ranks, "LAG", 0.0)
     monkeypatch.setattr(ranks, "PAUSE_LEAST", 3600.0)
-    monkeypatch.setattr(upkeep, "ENOUGH", ((2, 0.0),))
     monkeypatch.setattr(upkeep, "SCANS_REST", 1e9)
     store = PostgresStore(PostgresSettings(url=postgres_url), rules=RULES)
+    for scans in (store._ready, store._due._scans):
+        monkeypatch.setattr(scans, "_enough", ((1, 0.0),))
     await store.open()
     await store.acquire_leadership("sweep", "leader", 0)
     await everything(store, 0)

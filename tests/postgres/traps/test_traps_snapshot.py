@@ -162,7 +162,7 @@ async def test_trap_10_due_jobs_are_found_beside_those_that_were_promoted(
         for name in ("store/next_due", "store/promote"):
             read = [looked_at(connection, name, {"limit": 100, "back": back}) for back in (upkeep.EVER, upkeep.BACK)]
             assert read[1] < FEW < ENDED <= read[0]
-    monkeypatch.setattr(upkeep, "ENOUGH", ((2, 0.0),))
+    monkeypatch.setattr(store._due._scans, "_enough", ((2, 0.0),))
     monkeypatch.setattr(upkeep, "SCANS_REST", 1e9)
     for _ in range(2):
         await store.next_due()

@@ -36,6 +36,8 @@ CUT, RECENT = 2, 1_000_000
 """Scans cut off in a row, with a store that answers, after which only so many of the last arrivals are read."""
 STEP_LEAST, STEP_FIRST = 10_000, 50_000
 """Ranks of a step of the walk, which grows and shrinks with the time that it takes."""
+STEP_LONG, LARGE_STEP = 0.02, 0.25
+"""Seconds beyond the usual from which on steps become shorter; and what part of it does in a large table, see below."""
 STEP_BANDS = 64
 """Priorities of a step: most of them never had a job."""
 PAUSE_LEAST, PAUSE = 0.2, 50.0
@@ -47,7 +49,7 @@ PAUSE_CLAIMS = 100.0
 """The same for claims: workers are many, and what the leader's walk finds is named to all of them."""
 LARGE = 4096
 """Blocks of the table from which on scans of what ended would take the place of other tables in the server's cache."""
-LARGE_PAUSE, LARGE_BLOCKS, LARGE_WHOLE = 50.0, 100.0, 0.25
+LARGE_PAUSE, LARGE_BLOCKS, LARGE_WHOLE = 50.0, 100.0, 0.1
 """How many times longer the pauses are then, unless they keep to so many blocks a second, 0.8 MB, while notifications
 arrive and none may have been missed; and what part of `WHOLE_MOST` a scan of everything may take. Measured: with four
 times as many blocks a second a bystander's query takes a tenth longer, beside a cache of 128 MB."""
@@ -191,20 +193,25 @@ class Passed:
             if not self._slow:
                 self._walked, self._turn, self._walk_at = -1, 0.0, now + PAUSE_LEAST
             self._slow = extra > 0
-            most = WHOLE_MOST * (LARGE_WHOLE if self._size is not None and self._size[0] >= LARGE else 1.0)
+            most = WHOLE_MOST * (LARGE_WHOLE if self._large else 1.0)
             self._whole_at = now + max(WHOLE_LEAST, self._rest(extra)) if extra <= most else inf
         elif scan.walk is not None:
             self._walked = scan.walk[1] if reached > scan.walk[0] else reached
             self._turn += extra
             self._walk_at = now + max(PAUSE_LEAST, self._rest(extra, self._step))
+            long = STEP_LONG * (LARGE_STEP if self._large else 1.0)
             self._step = (
-                self._step * 4 if extra < 0.002 else max(STEP_LEAST, self._step // 2) if extra > 0.02 else self._step
+                self._step * 4 if extra < 0.002 else max(STEP_LEAST, self._step // 2) if extra > long else self._step
             )
+
+    @property
+    def _large(self) -> bool:
+        return self._size is not None and self._size[0] >= LARGE
 
     def _rest(self, extra: float, ranks: float = inf) -> float:
         """Return for how long to read nothing of the kind again after a scan of at most so many ranks."""
         rest = self._pause * extra
-        if self._size is None or self._size[0] < LARGE or self._hurried or not self._hears():
+        if not self._large or self._size is None or self._hurried or not self._hears():
             return rest
         return max(rest, min(LARGE_PAUSE * rest, ranks / self._size[1] / LARGE_BLOCKS * self._pause / PAUSE))
 
