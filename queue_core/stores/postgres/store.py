@@ -219,8 +219,6 @@ class PostgresStore:
         """Move due scheduled and retrying jobs to queued."""
         back, began = self._due.back(), time.monotonic()
         rows = await self._sweeps.run("store/promote", {"limit": limit, "back": back})
-        if len(rows) < limit:
-            self._due.promoted(began)
         if len(rows) < FEW_DUE:
             self._due.took(back, time.monotonic() - began)
         ready = [Ready(job_id, queue, rank) for job_id, queue, rank, key in rows if key is None]
@@ -229,6 +227,8 @@ class PostgresStore:
             ready = sorted(ready + await self._promote_with_keys(named), key=lambda one: one.rank)
         else:
             self._locked = False
+        if len(rows) < limit and not self._locked:
+            self._due.promoted(began)
         self._claimer.came_back(ready)
         return ready
 

@@ -298,7 +298,7 @@ READY_ENOUGH = ((1, 0.02),)
 """The same for the look whether any job is ready, which is assumed without harm."""
 SCANS_REST = 20.0
 """How long such scans rest, as a multiple of their time: at least."""
-DUE_REST, READY_REST = (600.0, 300.0), (6000.0, 600.0)
+DUE_REST, READY_REST = (200.0, 60.0), (6000.0, 600.0)
 """And as long as that is no more than so many seconds: else they take the place of other tables in the server's cache.
 What was locked when it was due waits for the one; during the other, a leader with nothing to do looks more often."""
 
