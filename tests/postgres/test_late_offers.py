@@ -12,11 +12,14 @@ from collections.abc import Sequence
 import pytest
 
 from queue_core import JobQueue, Worker
+from queue_core.errors import StoreUnavailable
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Ready
 from queue_core.model.settings import PostgresSettings
+from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.stores.postgres import delivery
 from queue_core.stores.postgres.delivery import PostgresDispatcher, PostgresEventBus
+from queue_core.stores.postgres.scans.ranks import read
 from queue_core.stores.postgres.session.listening import Notifications
 from tests.conformance.making import new_job
 
@@ -62,6 +65,37 @@ async def test_a_worker_of_the_process_that_offers_does_not_wait(
     assert dispatcher._late_task is not None
     dispatcher._late_task.cancel()
     await dispatcher.close()
+
+
+async def test_ranks_that_could_not_be_named_are_named_with_the_next_offer(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claims leave out what they have passed, and nothing else names what came back to such a place."""
+    dispatcher, listening = PostgresDispatcher(PostgresSettings(url=postgres_url)), asyncio.Event()
+    other, heard = Notifications(PostgresSettings(url=postgres_url)), list[str]()
+
+    def hear(message: str) -> None:
+        heard.append(message)
+        listening.set()
+
+    other.on("ranks", hear)
+    assert await other.known(50)
+    notify = dispatcher._notifications.notify_each
+
+    async def fail(messages: Sequence[tuple[str, str]]) -> None:
+        raise StoreUnavailable("postgres", "away")
+
+    monkeypatch.setattr(dispatcher._notifications, "notify_each", fail)
+    with pytest.raises(DispatchUnavailable):
+        await dispatcher.offer([Ready(new_job().id, "a", rank) for rank in (900_000, 7)])
+    monkeypatch.setattr(dispatcher._notifications, "notify_each", notify)
+    dispatcher._notified_at.clear()
+    await dispatcher.offer([Ready(new_job().id, "a", 400_000)])
+    async with asyncio.timeout(50):
+        await listening.wait()
+    assert [read(message) for message in heard] == [("a", [(6, 7), (399_999, 400_000)])]
+    await dispatcher.close()
+    await other.close()
 
 
 async def test_the_jobs_of_one_ordering_key_do_not_start_that_far_apart(

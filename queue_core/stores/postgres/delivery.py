@@ -39,6 +39,9 @@ POLL = 90.0
 """Seconds between two polls of a process of its queues while notifications arrive, with jitter. Where they do not,
 workers poll every 0.05 to 1 s."""
 
+BACK_MOST = 10_000
+"""Ranks of a queue that are kept for its next notification where one could not be sent."""
+
 START = 1.0
 """Seconds that the first polls of a process wait for notifications to arrive."""
 
@@ -138,11 +141,15 @@ class PostgresDispatcher:
             return
         now = time.monotonic()
         self._notified_at.update(dict.fromkeys(queues, now))
-        back = [("ranks", spell(named(self._back.pop(queue)), queue)) for queue in queues if queue in self._back]
+        back = {queue: self._back.pop(queue) for queue in queues if queue in self._back}
+        names = [("ranks", spell(named(ranks), queue)) for queue, ranks in back.items()]
         try:
             # A woken worker claims at once, so the ranks come first.
-            await self._notifications.notify_each([*back, *(("ready", queue) for queue in queues), *others])
+            await self._notifications.notify_each([*names, *(("ready", queue) for queue in queues), *others])
         except StoreUnavailable as error:
+            # They go with the queue's next notification: nothing else names them.
+            for queue, ranks in back.items():
+                self._back[queue] = [*ranks, *self._back.get(queue, ())][-BACK_MOST:]
             raise DispatchUnavailable(str(error)) from error
 
     async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Nomination | None:

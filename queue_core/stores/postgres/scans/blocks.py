@@ -26,8 +26,8 @@ LAST_RANGES = 2
 """Ranges at the end of the table that are never left out: there is room in them."""
 EMPTY_LONG = 10.0
 """Seconds for which a range has to be empty until it is left out: claims under way commit meanwhile."""
-AGAIN = 1.0
-"""Ranges left out that are read again, a second: 0.5 MB. Room that a vacuum left in them may be used."""
+AGAIN = 0.5
+"""Ranges left out that are read again, a second: 0.25 MB. Room that a vacuum left in them may be used."""
 
 
 def places(ranges: Sequence[tuple[int, int]]) -> dict[str, str]:

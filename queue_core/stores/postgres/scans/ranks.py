@@ -49,8 +49,8 @@ PAUSE_CLAIMS = 100.0
 """The same for claims: workers are many, and what the leader's walk finds is named to all of them."""
 LARGE = 4096
 """Blocks of the table from which on scans of what ended would take the place of other tables in the server's cache."""
-LARGE_PAUSE, LARGE_BLOCKS, LARGE_WHOLE = 50.0, 100.0, 0.1
-"""How many times longer the pauses are then, unless they keep to so many blocks a second, 0.8 MB, while notifications
+LARGE_PAUSE, LARGE_BLOCKS, LARGE_WHOLE = 100.0, 40.0, 0.1
+"""How many times longer the pauses are then, unless they keep to so many blocks a second, 0.3 MB, while notifications
 arrive and none may have been missed; and what part of `WHOLE_MOST` a scan of everything may take. Measured: with four
 times as many blocks a second a bystander's query takes a tenth longer, beside a cache of 128 MB."""
 ROWS_LEAST = 4.0
