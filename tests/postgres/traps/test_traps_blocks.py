@@ -133,6 +133,19 @@ async def test_once_all_is_vacuumed_away_all_is_read(
     assert [row[0] for row in await reclaim(scan)] == [last]
 
 
+def test_ranges_with_rows_are_read_in_each_step_before_the_others_are() -> None:
+    """A new leader does not read all that ended before it comes to what has expired."""
+    ranges, full = BlockRanges(), {990, 995, 3}
+    ranges.grow(1000 * BLOCKS)
+    steps = []
+    for now in range(12):
+        steps.append(ranges.next_step(float(now)))
+        ranges.looked(steps[-1], [number in full for number in steps[-1]], float(now))
+    assert {990, 995, 998, 999} <= set(steps[0])
+    assert all({990, 995} <= set(numbers) for numbers in steps)
+    assert len(set().union(*steps)) > 12 * (blocks.STEP_RANGES - 4)
+
+
 def test_few_ranges_are_read_and_all_of_them_periodically(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last ones always, those with rows in turn, and of the others so many a second."""
     monkeypatch.setattr(blocks, "EMPTY_LONG", 10.0)

@@ -30,6 +30,9 @@ AGAIN = 0.5
 """Ranges left out that are read again, a second: 0.25 MB. Room that a vacuum left in them may be used."""
 
 
+NEVER = float("inf")
+
+
 def places(ranges: Sequence[tuple[int, int]]) -> dict[str, str]:
     """Return parameters of a statement that scans a table from the first to the last block of each of these ranges."""
     return {
@@ -47,7 +50,7 @@ class BlockRanges:
 
     def __init__(self) -> None:
         self._count = 0
-        # those that are read in turn: since when they have been found empty
+        # those that are read in turn: since when they have been found empty, NEVER where they have rows; None: not read
         self._open: dict[int, float | None] = {}
         # the next one to be read of those that are left out, and when some were
         self._closed = 0
@@ -57,15 +60,22 @@ class BlockRanges:
         """Know how large the table is now."""
         count = -(-blocks // RANGE_BLOCKS)
         self._open = {number: since for number, since in self._open.items() if number < count}
-        self._open |= {number: None for number in range(self._count, count)}
+        # What expires soon is at the end of the table: a new leader begins there.
+        self._open = {**dict.fromkeys(reversed(range(self._count, count))), **self._open}
         self._count = count
 
     def next_step(self, now: float) -> list[int]:
-        """Return the ranges to read now: those that were not read for the longest time, and some that are left out."""
+        """Return the ranges to read now: those with rows and the last ones, then others, and some that are left out.
+
+        Of each kind, those that were not read for the longest time.
+        """
         due = 0
         if self._closed_at is None or (due := int((now - self._closed_at) * AGAIN)) > 0:
             self._closed_at = now
-        return list(self._open)[:STEP_RANGES] + self._next_closed(min(due, STEP_RANGES))
+        first = [n for n, since in self._open.items() if since == NEVER or n >= self._count - LAST_RANGES]
+        others = [n for n, since in self._open.items() if since != NEVER and n < self._count - LAST_RANGES]
+        first = first[: max(STEP_RANGES // 2, STEP_RANGES - len(others))]
+        return first + others[: STEP_RANGES - len(first)] + self._next_closed(min(due, STEP_RANGES))
 
     def _next_closed(self, most: int) -> list[int]:
         found: list[int] = []
@@ -82,10 +92,11 @@ class BlockRanges:
         """Note which of the ranges just read have rows."""
         for number, full in zip(step, occupied, strict=True):
             known, since = number in self._open, self._open.pop(number, None)
+            since = now if since is None or since == NEVER else since
             if full:
-                self._open[number] = None
-            elif known and not (since is not None and now - since >= EMPTY_LONG and number < self._count - LAST_RANGES):
-                self._open[number] = now if since is None else since
+                self._open[number] = NEVER
+            elif known and not (now - since >= EMPTY_LONG and number < self._count - LAST_RANGES):
+                self._open[number] = since
 
 
 class BlockScan:
