@@ -24,7 +24,7 @@ FEW = 6
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every scan of everything is too slow, and what is found empty twice is left out."""
+    """Every scan of everything is too slow, and what is found empty is left out."""
     monkeypatch.setattr(blocks, "SCAN_LONG", -1.0)
     monkeypatch.setattr(blocks, "RANGE_BLOCKS", BLOCKS)
     monkeypatch.setattr(blocks, "EMPTY_LONG", 0.0)
