@@ -142,11 +142,15 @@ class DeliveryAudit:
         return offered
 
     async def rebuild(self, queue: str) -> int:
-        """Offer the whole backlog of a queue by rank, then declare the ready set whole."""
+        """Offer what is lacking of the whole backlog of a queue by rank, then declare the ready set whole."""
         offered, rank = 0, -1
         while page := await self._store.list_ready(queue, rank, PAGE):
-            await self._dispatcher.offer(page)
-            offered += len(page)
+            missing = await self._dispatcher.missing(page)
+            if 0 < len(missing) < NEARLY * len(page):
+                # The set was not lost: workers have just taken most of these.
+                missing = await self._store.filter_claimable(queue, [job.id for job in missing])
+            await self._dispatcher.offer(missing)
+            offered += len(missing)
             rank = page[-1].rank
         await self._dispatcher.mark_current(queue)
         self._reached.pop(queue, None)

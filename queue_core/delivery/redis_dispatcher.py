@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import secrets
 import time
@@ -14,7 +16,7 @@ from queue_core.delivery.pairing import PairingRecord
 from queue_core.model.events import Event, by_queue, encode_events, encode_text
 from queue_core.model.job import Ready
 from queue_core.model.settings import RedisSettings
-from queue_core.ports.delivery import Nomination
+from queue_core.ports.delivery import DispatchUnavailable, Nomination
 from queue_core.redis.client import keys_of, make_client, place_of, within
 from queue_core.redis.facts import server_facts
 from queue_core.redis.keys import ClusterKeys, Keys
@@ -72,9 +74,13 @@ class Wholeness:
 
     async def mark_current(self, queue: str) -> None:
         """Declare a ready set whole."""
-        await self._client.set(self._keys.of(queue, "generation"), await self._new_marker(queue))
+        await self.write_marker(queue)
         self._whole_at.pop(queue, None)
         self._whole_at[queue] = time.monotonic()
+
+    async def write_marker(self, queue: str) -> None:
+        """Declare a ready set whole, for all processes; this one reads it the next time, too."""
+        await self._client.set(self._keys.of(queue, "generation"), await self._new_marker(queue))
 
     async def _check_server(self) -> str:
         """Return the run id of the server; what was known of queues is forgotten when its marker is another one."""
@@ -171,6 +177,8 @@ class RedisDispatcher:
         self._pipelined = pipelined
         self._scripts = Scripts(self._client, "queue_core.delivery.redis", pipelined)
         self._wholeness = self._make_wholeness()
+        # queues whose ready sets are just being declared whole
+        self._beginning: set[asyncio.Task[None]] = set()
 
     def _make_wholeness(self) -> Wholeness:
         return Wholeness(self._client, self._keys, self._ready)
@@ -260,6 +268,17 @@ class RedisDispatcher:
         async with within(self._timeout, self._circuit):
             await self._wholeness.mark_current(queue)
 
+    def begin(self, queue: str) -> None:
+        """Declare the ready set of a new queue whole, in a moment: else its first leader offers all its jobs again."""
+        task = asyncio.create_task(self._begin(queue))
+        self._beginning.add(task)
+        task.add_done_callback(self._beginning.discard)
+
+    async def _begin(self, queue: str) -> None:
+        with contextlib.suppress(DispatchUnavailable):  # it is rebuilt
+            async with within(self._timeout, self._circuit):
+                await self._wholeness.write_marker(queue)
+
     async def kept(self, turn: float = 0.0) -> tuple[PairingRecord, bool]:
         """Return what is kept under the prefix about the database, and whether no other process took this turn before.
 
@@ -305,6 +324,7 @@ class RedisDispatcher:
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
+        await asyncio.gather(*self._beginning, return_exceptions=True)
         await self._pipelined.close()
         for client in (self._client, self._blocking):
             await client.aclose()

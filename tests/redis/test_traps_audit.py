@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 from redis.asyncio import Redis
@@ -14,6 +15,7 @@ from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
 from tests.redis.conftest import announce
+from tests.waiting import PATIENCE
 
 
 def new_jobs(count: int, type_: str = "known") -> list[NewJob]:
@@ -180,6 +182,32 @@ async def test_trap_4_a_lost_generation_rebuilds_the_whole_backlog(
     assert not {running, delayed.id} & set(await pending(client, redis_prefix))
 
 
+async def test_trap_4_a_rebuild_of_what_is_there_offers_nothing_that_workers_have_just_taken(
+    jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a restart with an append-only file: an offer of a job that is claimed meanwhile costs a worker a look."""
+    monkeypatch.setattr(auditing, "PAGE", 7)
+    ids = await never_offered(jobs, 20)
+    assert jobs.dispatcher is not None
+    await jobs.dispatcher.offer([job for job in await jobs.store.list_claimable("default", 100) if job.id in ids])
+    taken = await jobs.dispatcher.take(["default"], 3, 60.0)
+    lost = ids[3]
+    await client.zrem(f"{redis_prefix}{{default}}:pending", lost)
+    await client.delete(f"{redis_prefix}{{default}}:generation")
+    missing = jobs.dispatcher.missing
+
+    async def claims_between(heads: Sequence[Ready]) -> list[Ready]:
+        found = await missing(heads)
+        await jobs.store.claim(ClaimRequest("default", "worker-1", ("known",), 3, 60.0, ids[:3]))
+        return found
+
+    monkeypatch.setattr(jobs.dispatcher, "missing", claims_between)
+    assert taken is not None
+    assert taken.ids == ids[:3]
+    assert await audit.run_once() == 1
+    assert await pending(client, redis_prefix) == ids[3:]
+
+
 async def test_trap_4_can_fail(jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str) -> None:
     """Without an audit, what Redis never heard of is never offered: a worker on Redis alone would wait for ever."""
     await never_offered(jobs, 1)
@@ -266,3 +294,16 @@ async def test_what_an_earlier_version_has_left_there_is_filled_again(
     await audit_of(jobs).run_once()
     assert (await pending(client, redis_prefix))[-7:] == ids
     assert await client.get(f"{redis_prefix}{{default}}:generation") not in {None, marker}
+
+
+async def test_trap_4_what_is_enqueued_into_a_new_queue_is_not_offered_again_by_its_first_leader(
+    jobs: JobQueue,
+) -> None:
+    """As all of a ready set would be of which it is not known whether it is whole."""
+    await jobs.enqueue_many("known", [{"number": number} for number in range(20)])
+    assert jobs.dispatcher is not None
+    async with asyncio.timeout(PATIENCE):
+        while await jobs.dispatcher.doubtful(["default"]):  # noqa: ASYNC110 - nothing notifies of that
+            await asyncio.sleep(0.01)
+    announce(jobs.store, "known")
+    assert await audit_of(jobs).run_once() == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -228,6 +228,8 @@ class QueueIds:
     """The ids of queues, cached after the first read."""
 
     def __init__(self) -> None:
+        # is called with each queue that this process creates
+        self.created: Callable[[str], None] = lambda queue: None
         self._known: dict[str, int] = {}
         # time.monotonic at which all ids were last read
         self._read_at = float("-inf")
@@ -241,8 +243,10 @@ class QueueIds:
         found = {name: self._known[name] for name in names if name in self._known}
         if missing := sorted(names - found.keys()):
             rows = await runner.run(*create_queues(missing))
-            found.update(rows)
-            self._known.update(rows)
+            found.update({name: queue_id for name, queue_id, _ in rows})
+            self._known.update(found)
+            for name in [name for name, _, created in rows if created]:
+                self.created(name)
             if not names <= found.keys():
                 return await self.create(names, runner)  # another producer was creating the same queue at this moment
         return found

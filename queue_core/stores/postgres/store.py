@@ -109,6 +109,10 @@ class PostgresStore:
         await self._transactions.close()
         await self._sessions.close()
 
+    def on_new_queue(self, call: Callable[[str], None]) -> None:
+        """Call a function with each queue that this process creates."""
+        self._queue_ids.created = call
+
     # -- producers
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:

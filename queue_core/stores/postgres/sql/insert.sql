@@ -166,7 +166,7 @@ SELECT i.id::text, f.status, CASE WHEN NOT f.expired THEN f.result END, f.error,
        OFFSET 0) f
 
 -- name: queues
--- Create queues that do not exist yet and return the numbers of all that were named.
+-- Create queues that do not exist yet; return the numbers of all that were named, and whether this created them.
 WITH created AS (
     INSERT INTO {schema}.queues (name)
     SELECT name FROM unnest(%(names)s::text[]) AS n (name)
@@ -174,9 +174,9 @@ WITH created AS (
         ON CONFLICT (name) DO NOTHING
     RETURNING name, id
 )
-SELECT name, id FROM created
+SELECT name, id, true FROM created
 UNION ALL
-SELECT q.name, q.id FROM {schema}.queues q WHERE q.name = ANY (%(names)s::text[])
+SELECT q.name, q.id, false FROM {schema}.queues q WHERE q.name = ANY (%(names)s::text[])
 
 -- name: sweep_queues
 -- Return every queue and whether it is paused.
