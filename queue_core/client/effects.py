@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections import deque
@@ -103,7 +102,7 @@ MOST = 20_000
 """Jobs whose offers and events wait in memory while the server is slower than the producers; then these wait, too."""
 PATIENCE = 0.25
 """Seconds that producers wait so for one batch. A server that takes longer hangs: later jobs are left to the
-audit, and their events are dropped."""
+audit, and their events are dropped, which shows as a gap."""
 CLOSE_SECONDS = 10.0
 
 _Creation = tuple[Sequence[NewJob], Sequence[Inserted]]
@@ -138,6 +137,7 @@ class CreationEffects:
                     "the offers of %d jobs wait for their server; the audit offers what comes now", self._jobs
                 )
             self._dropping = True
+            self._backend().bus.lose({job.queue for job in jobs})
             return
         self._dropping = False
         self._waiting.append((jobs, inserted))
@@ -222,8 +222,10 @@ class CreationEffects:
         ready = [Ready(one.id, one.queue, one.rank) for one in inserted if one.rank is not None]
         events = creation_events(jobs, inserted)
         if ready or events:
-            with contextlib.suppress(DispatchUnavailable):  # as of `offer`
+            try:
                 await dispatcher.announce(ready, events)
+            except DispatchUnavailable:  # as of `offer`
+                self._backend().bus.lose({event.queue for event in events})
 
     async def _publish_batch(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
         if len(jobs) < LIST:

@@ -133,6 +133,9 @@ class _Mailbox:
 
     async def read(self) -> AsyncIterator[EventBatch]:
         while True:
+            if self._overflowed and self._batches.empty():
+                self._overflowed = False
+                yield EventBatch("", "", 0, time.time(), (), gap=True)
             yield await self._batches.get()
 
 
@@ -154,8 +157,14 @@ class LocalEventBus:
             self.deliver(EventBatch(queue, self._generation, self._numbers[queue], time.time(), tuple(group)))
 
     async def omits(self, queues: Collection[str]) -> bool:
-        """Return whether there are no subscribers."""
-        return not self.heard
+        """Return whether this process has no subscribers, and waits for the end of no job."""
+        return not self.heard and not self._watching
+
+    def lose(self, queues: Collection[str]) -> None:
+        """Show a gap."""
+        for queue in queues:
+            self._numbers[queue] += 1
+            self.deliver(EventBatch(queue, self._generation, self._numbers[queue], time.time(), (), gap=True))
 
     def deliver(self, batch: EventBatch) -> None:
         """Hand a message, from here or from elsewhere, to every subscriber of this process."""

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 
+from queue_core.delivery.gaps import GapNotices
 from queue_core.model.events import (
     Event,
     EventBatch,
@@ -20,6 +21,7 @@ from queue_core.model.events import (
     encode_end,
     encode_events,
     encode_progress,
+    encode_text,
     is_final,
 )
 from queue_core.model.rules import Rules, rules_of
@@ -199,13 +201,14 @@ class RedisEventBus:
         self._listening = make_client(settings, held=True)
         self._pipelined = pipelined
         self._scripts = Scripts(self._client, "queue_core.delivery.redis", pipelined)
+        self._left_out = GapNotices(self._send_gaps)
         self._watching = Watching(self._listening, self._scripts, self._keys, self._timeout, circuit)
 
     async def publish(self, events: Sequence[Event]) -> None:
         """Send events, many in one message; failing to is never an error of the caller."""
         groups = by_queue(events)
         # Who subscribes behind this look begins with the store, which has what these events are about.
-        omitted = len(events) >= MANY and await self.omits(groups)
+        omitted = len(events) >= MANY and await self._unheard(groups, waiting=False)
         calls = [
             self._message(queue, group[start : start + LARGEST], omitted)
             for queue, group in groups.items()
@@ -217,14 +220,38 @@ class RedisEventBus:
         try:
             async with within(self._timeout, self._circuit):
                 await self._scripts.run_many(calls)
-        except DispatchUnavailable:
-            return  # events are hints; what shows state reads the store
+        except DispatchUnavailable:  # events are hints; what shows state reads the store
+            self.lose(groups)
+
+    def lose(self, queues: Collection[str]) -> None:
+        """Leave out a number of each queue, as soon as the server is there: subscribers see a gap."""
+        self._left_out.note(queues)
+
+    async def _send_gaps(self, queues: Sequence[str]) -> None:
+        at = f"{time.time():.3f}"
+        calls = [
+            Call(
+                "leave_out",
+                [self._keys.of(queue, name) for name in ("event_seq", "generation")],
+                [self._keys.events, encode_text(queue), at],
+            )
+            for queue in queues
+        ]
+        async with within(self._timeout, self._circuit):
+            await self._scripts.run_many(calls)
+        for queue in queues:
+            self._left_out.shown(queue)
 
     async def omits(self, queues: Collection[str]) -> bool:
-        """Return whether there are no subscribers; False on a cluster, where each node knows its own alone."""
+        """Return whether no events are wanted; False on a cluster, where each node knows its own subscribers alone."""
+        return await self._unheard(queues, waiting=True)
+
+    async def _unheard(self, queues: Collection[str], waiting: bool) -> bool:
+        """Return whether there are no subscribers, and with `waiting` whether the end of no job is waited for."""
         if isinstance(self._keys, ClusterKeys) or not queues:
             return False
-        call = Call("count_listeners", [self._keys.of(next(iter(queues)), "event_seq")], [self._keys.events])
+        keys = [self._keys.of(queue, "waiters") for queue in queues]
+        call = Call("count_listeners", keys, [self._keys.events, int(waiting)])
         try:
             async with within(self._timeout, self._circuit):
                 (listeners,) = await self._scripts.run_many([call])
@@ -296,6 +323,7 @@ class RedisEventBus:
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
+        await self._left_out.close()
         await self._watching.close()
         await self._pipelined.close()
         for client in (self._client, self._listening):

@@ -20,8 +20,13 @@ class EventBus(Protocol):
     async def omits(self, queues: Collection[str]) -> bool:
         """Return whether the events of a long list of jobs of these queues may be left out.
 
-        There are no subscribers, or there is no room for the events; subscribers then see a gap.
+        There are no subscribers, and the end of no job of them is waited for; or there is no room for the events, and
+        subscribers see a gap.
         """
+        ...
+
+    def lose(self, queues: Collection[str]) -> None:
+        """Note that events of these queues were dropped: subscribers see a gap, soon and also if nothing follows."""
         ...
 
     def subscribe(self) -> AsyncIterator[EventBatch]:

@@ -1,4 +1,4 @@
-"""Carries the lines of jobs' logs to the store: gathered by attempt, written together, before the attempt's end is."""
+"""What jobs leave behind while they run: lines of their logs, for the store, and events, for subscribers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
 from threading import Lock, Timer
 from typing import NamedTuple
 
+from queue_core.client.effects import events_of
 from queue_core.client.logs import OutageLog
 from queue_core.errors import StoreUnavailable
-from queue_core.model.events import RESULT_BYTES, Event
-from queue_core.model.job import LINES, LogLine
+from queue_core.model.events import RESULT_BYTES, Event, EventName
+from queue_core.model.job import LINES, Claim, LogLine, Outcome, Settled
 from queue_core.model.rules import Rules, rules_of
 from queue_core.ports.delivery import EventBus
 from queue_core.ports.store import JobStore
-from queue_core.worker.attempt import RunningAttempt
+from queue_core.worker.attempt import RunningAttempt, describe
 
 logger = logging.getLogger("queue_core.worker")
 
@@ -85,7 +85,7 @@ class Journal:
 
     def _wake_up(self) -> None:
         if self._loop is not None:
-            with suppress(RuntimeError):  # the loop has ended, and a thread that was given up goes on writing
+            with contextlib.suppress(RuntimeError):  # the loop has ended; a thread that was given up writes on
                 self._loop.call_soon_threadsafe(self._wake.set)
 
     async def run(self) -> None:
@@ -167,30 +167,62 @@ def _line(written: _Written, now: float) -> LogLine:
 
 
 MOST = 20_000
-"""Events kept while the bus is slow; what comes beyond is dropped, since events are hints."""
+"""Events kept while the bus is slow; what comes beyond is dropped, and subscribers see a gap."""
 EVENTS_PART = 1000
+"""Events handed to the bus at a time."""
 MOST_RESULTS = 2000
 """Waiting events beyond which the ends of jobs are published without results: some 16 MB."""
+MANY = 50
+"""Events from which on it costs less to ask for listeners than to make what has none: 4 µs a job."""
+SMALL = 1000
+"""Characters of a payload or a result up to which a claim or an outcome is kept for its event: 20 MB in all."""
+
+Noted = Event | Claim | Outcome
+"""An event, or that of which one is made: a job that begins, or one that has completed."""
 
 
 class EventPublisher:
-    """A buffer and the loop that empties it."""
+    """A buffer and the loop that empties it.
 
-    def __init__(self, bus: EventBus, rules: Rules | None = None) -> None:
+    A job that begins and one that completes are kept as they are, and their events are made only if there are listeners
+    when their turn comes: the bus is asked behind the change, so who subscribes later reads it in the store.
+    """
+
+    def __init__(self, bus: EventBus, worker: str = "", rules: Rules | None = None) -> None:
         self._bus = bus
+        self._worker = worker
         self._rules = {} if rules is None else rules
-        self._buffer: list[Event] = []
+        self._buffer: list[Noted] = []
+        # queues of events that found no room
+        self._dropped: set[str] = set()
         self._wake = asyncio.Event()
         self._closing = False
 
-    def publish(self, event: Event, result: str | None = None) -> None:
-        """Note an event, with what the handler returned where its queue publishes results."""
-        if result is not None and self._rules and rules_of(self._rules, event.queue).publish_results:
-            fits = len(result) <= RESULT_BYTES and len(self._buffer) < MOST_RESULTS
-            event = event._replace(result=result if fits else "")
-        if len(self._buffer) < MOST:
-            self._buffer.append(event)
+    def publish(self, noted: Noted) -> None:
+        """Note an event, or that of which one can be made."""
+        if not self._buffer:
             self._wake.set()
+        if len(self._buffer) < MOST:
+            self._buffer.append(noted)
+        else:
+            self._dropped.add(noted.queue)
+
+    def started(self, claim: Claim) -> None:
+        """Note that a claimed job begins."""
+        self.publish(claim if len(claim.payload) <= SMALL else self._claimed(claim))
+
+    def ended(self, outcome: Outcome, answer: Settled) -> None:
+        """Note how an attempt ended, with what the handler returned where its queue publishes results."""
+        result = outcome.result
+        if result is not None and self._rules and rules_of(self._rules, outcome.queue).publish_results:
+            fits = len(result) <= RESULT_BYTES and len(self._buffer) < MOST_RESULTS
+            for event in events_of(outcome, answer):
+                self.publish(event._replace(result=result if fits else ""))
+        elif outcome.kind == "completed" and (result is None or len(result) <= SMALL):
+            self.publish(outcome)
+        else:
+            for event in events_of(outcome, answer):
+                self.publish(event)
 
     async def run(self) -> None:
         """Send until closed and empty."""
@@ -199,7 +231,30 @@ class EventPublisher:
             self._wake.clear()
             while self._buffer:
                 part, self._buffer = self._buffer[:EVENTS_PART], self._buffer[EVENTS_PART:]
-                await self._bus.publish(part)
+                if events := await self._events(part):
+                    await self._bus.publish(events)
+                if self._dropped:
+                    dropped, self._dropped = self._dropped, set()
+                    self._bus.lose(dropped)
+
+    async def _events(self, part: list[Noted]) -> list[Event]:
+        """Return the events to send: all of them if there are listeners."""
+        usual = {one.queue for one in part if type(one) is not Event} if len(part) >= MANY else set()
+        if usual and await self._bus.omits(usual):
+            return [one for one in part if type(one) is Event]
+        return [self._event(one) for one in part]
+
+    def _event(self, noted: Noted) -> Event:
+        if isinstance(noted, Event):
+            return noted
+        if isinstance(noted, Claim):
+            return self._claimed(noted)
+        (event,) = events_of(noted, Settled(noted.id, True))
+        return event
+
+    def _claimed(self, claim: Claim) -> Event:
+        extra = describe(claim, self._worker)
+        return Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra)
 
     async def close(self, loop: asyncio.Task[None], seconds: float = 2.0) -> None:
         """Send what is left, within some seconds."""

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 from queue_core.client.context import ClaimFacts
-from queue_core.client.effects import events_of, offer, ready_of
+from queue_core.client.effects import offer, ready_of
 from queue_core.client.logs import log_failure
 from queue_core.client.middleware import Hooks
 from queue_core.client.operating.executor import Executor
@@ -22,7 +22,6 @@ from queue_core.client.tasks import Duration, TaskRegistry
 from queue_core.errors import QueueCoreError, StaleLease
 from queue_core.model import outcome as outcomes
 from queue_core.model.codec import decode_payload
-from queue_core.model.events import Event, EventName
 from queue_core.model.job import Claim, Outcome, Settled, attempt_of
 from queue_core.model.retry import Policy, Reschedule, Retry
 from queue_core.model.settings import JobsSettings, Limits
@@ -163,7 +162,7 @@ class ManualClaims:
         # the number of its release, from the first claim on
         self._release = 0
         self.id = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
-        self._publisher = EventPublisher(backend.bus, settings.rules)
+        self._publisher = EventPublisher(backend.bus, self.id, settings.rules)
         self._sweeper = Sweeper(
             backend.store,
             backend.dispatcher,
@@ -255,8 +254,7 @@ class ManualClaims:
         known = claim.type in self._tasks
         policy = self._tasks.get(claim.type).policy if known else Retry().resolved(self._settings.defaults)
         terms = Terms(lease, policy, self._settings.limits)
-        extra = {"priority": claim.priority, "attempt": attempt_of(claim), "worker": self.id}
-        self._publisher.publish(Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra))
+        self._publisher.started(claim)
         try:
             return ClaimedJob(self, claim, decode_payload(claim.payload), terms)
         except ValueError as error:
@@ -281,8 +279,7 @@ class ManualClaims:
         (answer,) = await self._backend.store.settle([outcome])
         if not answer.accepted:
             raise StaleLease(outcome.id, outcome.token)
-        for event in events_of(outcome, answer):
-            self._publisher.publish(event, outcome.result)
+        self._publisher.ended(outcome, answer)
         await offer(self._backend.dispatcher, ready_of([(outcome, answer)]))
         return answer
 

@@ -19,12 +19,11 @@ from queue_core.client.logs import claim_fields, enter_attempt, enter_worker
 from queue_core.client.middleware import Hooks
 from queue_core.client.tasks import Definition
 from queue_core.model import outcome as outcomes
-from queue_core.model.events import Event, EventName
 from queue_core.model.job import MOST_LOSSES, Claim, Outcome
 from queue_core.model.settings import Limits
 from queue_core.ports.store import JobStore
 from queue_core.threads import DaemonThreads
-from queue_core.worker.attempt import RunningAttempt, describe
+from queue_core.worker.attempt import RunningAttempt
 from queue_core.worker.execution import ExecutionContext, Handlers, code_of, execute
 from queue_core.worker.journal import EventPublisher
 from queue_core.worker.pool import Isolation, ProcessPool, is_suspect
@@ -212,13 +211,11 @@ class Runner:
             self._filling = False
 
     def _start(self, attempt: RunningAttempt) -> None:
-        claim = attempt.claim
         self._running.add(attempt)
         attempt.started = time.perf_counter()
         # Before the publisher is woken: the handler comes first, then the event of it.
         attempt.task = _spawn(self._run(attempt), self.context.copy())
-        extra = describe(claim, self._worker)
-        self._publisher.publish(Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra))
+        self._publisher.started(attempt.claim)
 
     async def _run(self, attempt: RunningAttempt) -> None:
         enter_attempt(attempt.claim)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import Protocol
 
-from queue_core.client.effects import events_of, offer, ready_of
+from queue_core.client.effects import offer, ready_of
 from queue_core.client.logs import OutageLog, log_failure
 from queue_core.client.middleware import AfterSettle, Hooks
 from queue_core.errors import InvalidJob, QueueCoreError, SchemaError, StaleLease, StoreUnavailable
@@ -381,8 +381,7 @@ class Settler:
         self.settled += 1
         if outcome.failure is not None:
             log_failure(outcome, answer, None if attempt is None else attempt_of(attempt.claim))
-        for event in events_of(outcome, answer):
-            self._publisher.publish(event, outcome.result)
+        self._publisher.ended(outcome, answer)
         self._after.note(outcome, answer)
 
     def _forget(self, outcome: Outcome) -> RunningAttempt | None:

@@ -78,7 +78,7 @@ class Worker:
         # what outcomes may take that wait for the store at the end, and when, by time.monotonic, all is over
         self._settling = max(5.0, self._times.lease / 2)
         self._stopped_at = self._end_by = math.inf
-        self._publisher = EventPublisher(jobs.bus, jobs.settings.rules)
+        self._publisher = EventPublisher(jobs.bus, self.id, jobs.settings.rules)
         self._settler = Settler(jobs.store, jobs.dispatcher, self._publisher, self._held, jobs.hooks)
         handlers, target = handlers_of(jobs, handler, queues, target)
         slots, limits = _check_slots(concurrency), jobs.settings.limits

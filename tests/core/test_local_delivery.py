@@ -44,6 +44,14 @@ async def test_a_slow_subscriber_is_told_that_it_missed_some() -> None:
     assert not (await read(slow, 1))[0].gap
 
 
+async def test_a_slow_subscriber_is_told_also_if_nothing_follows() -> None:
+    bus = LocalEventBus(buffer=2)
+    slow = bus.subscribe()
+    for number in range(3):
+        await bus.publish([event(number)])
+    assert [(batch.events, batch.gap) for batch in await read(slow, 3)][1:] == [((event(0),), False), ((), True)]
+
+
 async def test_a_subscriber_that_goes_leaves_nothing_behind() -> None:
     bus = LocalEventBus()
     batches = bus.subscribe()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -15,7 +16,9 @@ from queue_core.delivery.redis_dispatcher import RedisDispatcher
 from queue_core.delivery.redis_events import RedisEventBus
 from queue_core.model.events import Event, EventBatch, EventName
 from queue_core.model.settings import RedisSettings
+from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.redis.client import make_pipelined
+from queue_core.redis.scripts import Call
 from queue_core.runtime import Circuit
 
 PATIENCE = 60.0
@@ -158,6 +161,31 @@ async def test_many_ends_that_are_heard_by_none_reach_those_who_wait_for_a_job_a
         await bus.publish(ends)
         first = await heard(batches)
         assert (first.number, first.gap, first.events) == (1, False, ends)
+
+
+async def test_events_are_not_left_out_while_the_end_of_a_job_of_their_queues_is_waited_for(bus: RedisEventBus) -> None:
+    assert await bus.omits({"work", "mail"})
+    async with bus.watch("work", "700"):
+        assert not await bus.omits({"mail", "work"})
+        assert await bus.omits({"mail"})
+
+
+async def test_trap_16_what_could_not_be_sent_shows_as_a_gap_when_the_server_is_there_again(
+    bus: RedisEventBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its subscribers may have been connected all the time, and nothing may follow."""
+
+    async def unreachable(calls: Sequence[Call]) -> list[Any]:
+        monkeypatch.undo()
+        raise DispatchUnavailable
+
+    async with subscribed(bus) as batches:
+        await bus.publish([event("first")])
+        assert not (await heard(batches)).gap
+        monkeypatch.setattr(bus._scripts, "run_many", unreachable)
+        await bus.publish([event("second")])
+        found = await heard(batches)
+    assert (found.queue, found.gap, found.events) == ("work", True, [])
 
 
 async def published(client: Redis) -> int:

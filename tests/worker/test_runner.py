@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from queue_core import JobContext, JobQueue
-from queue_core.model.events import Event, EventName
-from queue_core.model.job import NewJob, new_id
+from queue_core.model.job import Claim, NewJob, new_id
 from queue_core.model.states import Status
 from queue_core.ports.store import ClaimRequest
 from queue_core.worker.runner import _EAGER, AHEAD_MOST, Runner
@@ -75,7 +74,7 @@ async def test_fast_jobs_are_fetched_ahead_within_a_bound(jobs: JobQueue, store:
     assert store.calls["claim"] < 2000, "it does not go to the store for each"
 
 
-async def test_what_is_claimed_ahead_does_not_count_as_begun(
+async def test_what_is_claimed_ahead_does_not_count_as_started(
     jobs: JobQueue, store: BreakingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loss of its worker would be held against it."""
@@ -330,14 +329,13 @@ async def test_nothing_begins_in_the_turn_of_the_loop_in_which_its_worker_is_sto
         runs += 1
 
     async with working(jobs, stops=True) as worker:
-        publish = worker._publisher.publish
+        started = worker._publisher.started
 
-        def stopping(event: Event, *rest: Any) -> None:
-            if event.event == EventName.CLAIMED:
-                worker.stop()
-            publish(event, *rest)
+        def stopping(claim: Claim) -> None:
+            worker.stop()
+            started(claim)
 
-        worker._publisher.publish = stopping  # type: ignore[method-assign]
+        worker._publisher.started = stopping  # type: ignore[method-assign]
         handle = await jobs.enqueue("work")
         await until_status(jobs, handle.id, "completed" if _EAGER else "queued")
     assert runs == _EAGER

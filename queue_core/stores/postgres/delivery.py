@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
+from queue_core.delivery.gaps import GapNotices
 from queue_core.delivery.local import LocalEventBus, QueueHints
 from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.model.events import (
@@ -150,6 +151,8 @@ class PostgresDispatcher:
             # They go with the queue's next notification: nothing else names them.
             for queue, ranks in back.items():
                 self._back[queue] = [*ranks, *self._back.get(queue, ())][-BACK_MOST:]
+            if self._bus is not None:
+                self._bus.lose({event.queue for event in events})
             raise DispatchUnavailable(str(error)) from error
 
     async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Nomination | None:
@@ -234,20 +237,38 @@ class PostgresEventBus:
         self._numbers: dict[str, int] = {}
         self._last: dict[tuple[str, str], int] = {}
         self._second, self._sent = 0, 0
+        self._left_out = GapNotices(self._send_gaps)
 
     async def publish(self, events: Sequence[Event]) -> None:
         messages = self.messages(events)
         if messages:
-            with contextlib.suppress(QueueCoreError):  # events are hints; state is read from the store
+            try:
                 await self._notifications.notify_each(messages)
+            except QueueCoreError:  # events are hints; state is read from the store
+                self.lose({event.queue for event in events})
 
     async def omits(self, queues: Collection[str]) -> bool:
         """Return whether this second's messages are used up."""
         if self._room() > 0:
             return False
-        for queue in queues:
-            self._skip(queue)
+        self.lose(queues)
         return True
+
+    def lose(self, queues: Collection[str]) -> None:
+        """Leave out a message of each queue: its number is missing at the next one, so that subscribers see a gap."""
+        for queue in queues:
+            self._numbers[queue] = self._numbers.get(queue, 0) + 1
+        self._left_out.note(queues)
+
+    async def _send_gaps(self, queues: Sequence[str]) -> None:
+        """Send messages without events, as many as there is room for."""
+        sent = queues[: max(0, self._room())]
+        messages = [("events", self._message(queue, [])) for queue in sent]
+        self._sent += len(messages)
+        try:
+            await self._notifications.notify_each(messages)
+        except QueueCoreError:
+            self.lose(sent)
 
     def messages(self, events: Sequence[Event]) -> list[tuple[str, str]]:
         """Return the channels with the messages that carry events; they are numbered, so send them."""
@@ -274,7 +295,7 @@ class PostgresEventBus:
     def _messages(self, queue: str, events: Sequence[Event]) -> list[str]:
         room = self._room()
         if room <= 0:
-            self._skip(queue)
+            self.lose([queue])
             return []
         messages: list[str] = []
         bodies: list[str] = []
@@ -287,6 +308,8 @@ class PostgresEventBus:
             size += len(body) + 1
         messages.append(self._message(queue, bodies))
         self._sent += len(messages)
+        if len(messages) > room:
+            self._left_out.note([queue])
         return messages[:room]
 
     def _room(self) -> int:
@@ -296,12 +319,9 @@ class PostgresEventBus:
             self._second, self._sent = second, 0
         return MOST_A_SECOND - self._sent
 
-    def _skip(self, queue: str) -> None:
-        """Leave out a message: its number is missing at the next one, so that subscribers see a gap."""
-        self._numbers[queue] = self._numbers.get(queue, 0) + 1
-
     def _message(self, queue: str, bodies: Sequence[str]) -> str:
         number = self._numbers[queue] = self._numbers.get(queue, 0) + 1
+        self._left_out.shown(queue)
         head = {"v": VERSION, "queue": queue, "gen": self._generation, "n": number, "at": round(time.time(), 3)}
         events = ",".join(body for body in bodies if body)
         return f'{json.dumps(head, separators=(",", ":"))[:-1]},"events":[{events}]}}'
@@ -368,6 +388,7 @@ class PostgresEventBus:
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
+        await self._left_out.close()
         gaps, self._gaps = self._gaps, None
         if gaps is not None:
             gaps.cancel()

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
+from queue_core.delivery.gaps import GapNotices
 from queue_core.delivery.local import LocalEventBus, QueueHints
 from queue_core.errors import QueueCoreError
 from queue_core.model.events import VERSION, Event, EventBatch, by_queue, decode_message
@@ -125,6 +126,8 @@ class FileWatcher:
         self._everywhere_at = float("-inf")
         self._renewed_at = float("-inf")
         self._gap_at: float | None = None
+        # number of the last message of each process and queue
+        self._last: dict[tuple[str, str], int] = {}
         self._hurry = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -173,7 +176,10 @@ class FileWatcher:
             self._gap()
         for body in found.messages:
             if (batch := decode_message(body)) is not None:
-                self.local.deliver(batch)
+                key = (batch.generation, batch.queue)
+                before = self._last.get(key, batch.number - 1)
+                self._last[key] = batch.number
+                self.local.deliver(batch if before == batch.number - 1 else batch._replace(gap=True))
         return changed
 
     async def _listen(self) -> None:
@@ -267,6 +273,7 @@ class SqliteEventBus:
         self._numbers: Counter[str] = Counter()
         self._heard = False
         self._asked_at = float("-inf")
+        self._left_out = GapNotices(self._send_gaps)
 
     async def publish(self, events: Sequence[Event]) -> None:
         if not events:
@@ -275,13 +282,29 @@ class SqliteEventBus:
         # Events are hints; state is read from the store.
         with suppress(QueueCoreError):
             if await self._is_heard():
-                messages = list(self._messages(events))
-                await self._file.write_soft(partial(notify, me=self._watcher.me, messages=messages))
+                await self._send(list(self._messages(events)), by_queue(events))
+
+    async def _send(self, messages: Sequence[str], queues: Collection[str]) -> None:
+        """Store messages; where that fails, their numbers are missing."""
+        try:
+            await self._file.write_soft(partial(notify, me=self._watcher.me, messages=messages))
+        except QueueCoreError:
+            self._left_out.note(queues)
+
+    def lose(self, queues: Collection[str]) -> None:
+        self._watcher.local.lose(queues)
+        self._numbers.update(queues)
+        self._left_out.note(queues)
+
+    async def _send_gaps(self, queues: Sequence[str]) -> None:
+        for queue in queues:
+            self._left_out.shown(queue)
+        await self._send([self._message(queue, []) for queue in queues], queues)
 
     async def omits(self, queues: Collection[str]) -> bool:
-        """Return whether there are no subscribers, in this process or in another."""
+        """Return whether this process has no subscribers and waits for no end, and no other process has subscribers."""
         try:
-            return not self._watcher.local.heard and not await self._is_heard()
+            return await self._watcher.local.omits(queues) and not await self._is_heard()
         except QueueCoreError:
             return False
 
@@ -294,16 +317,19 @@ class SqliteEventBus:
     def _messages(self, events: Sequence[Event]) -> Iterator[str]:
         for queue, group in by_queue(events).items():
             for start in range(0, len(group), LARGEST):
-                self._numbers[queue] += 1
-                message = {
-                    "v": VERSION,
-                    "queue": queue,
-                    "gen": self._watcher.me,
-                    "n": self._numbers[queue],
-                    "at": round(time.time(), 3),
-                    "events": [event.body() for event in group[start : start + LARGEST]],
-                }
-                yield json.dumps(message, separators=(",", ":"))
+                yield self._message(queue, group[start : start + LARGEST])
+
+    def _message(self, queue: str, events: Sequence[Event]) -> str:
+        self._numbers[queue] += 1
+        message = {
+            "v": VERSION,
+            "queue": queue,
+            "gen": self._watcher.me,
+            "n": self._numbers[queue],
+            "at": round(time.time(), 3),
+            "events": [event.body() for event in events],
+        }
+        return json.dumps(message, separators=(",", ":"))
 
     def subscribe(self) -> AsyncIterator[EventBatch]:
         """Yield batches as they come, for ever; what may have been missed shows as a gap."""
@@ -318,4 +344,5 @@ class SqliteEventBus:
 
     async def close(self) -> None:
         """Stop watching; doing it twice is safe."""
+        await self._left_out.close()
         await self._watcher.close()

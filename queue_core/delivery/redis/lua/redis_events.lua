@@ -10,15 +10,16 @@ redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), ARGV[2]))
 return 1
 
 -- name: count_listeners
--- Count those who listen to a channel, or to any pattern.
--- KEYS: 1 event_seq (names a slot)
--- ARGV: 1 channel
+-- Count those who listen to a channel, or to any pattern, and the queues in which the end of a job is waited for.
+-- KEYS: waiters of each queue (ZSET id -> time in ms until which its end is waited for)
+-- ARGV: 1 channel, 2 whether to count those queues (1, 0)
 -- Returns their number; 1 where the server does not allow to ask.
 local counts, patterns = redis.pcall('PUBSUB', 'NUMSUB', ARGV[1]), redis.pcall('PUBSUB', 'NUMPAT')
 if type(patterns) ~= 'number' or counts.err then
   return 1
 end
-return counts[2] + patterns
+local waited = ARGV[2] == '1' and redis.call('EXISTS', unpack(KEYS)) or 0
+return counts[2] + patterns + waited
 
 -- name: publish
 -- Number a message of events, publish it, and notify those who wait for one of the finished jobs.
@@ -41,6 +42,15 @@ if #ARGV > 6 and redis.call('EXISTS', KEYS[3]) == 1 then
   end
 end
 return receivers
+
+-- name: leave_out
+-- Leave out a number of a queue's messages, and publish one without events behind it, so that subscribers see a gap.
+-- KEYS: 1 event_seq (string), 2 generation (string)
+-- ARGV: 1 channel of events, 2 queue as JSON, 3 time in seconds
+-- Returns the number of subscribers that got the message.
+local n = redis.call('INCRBY', KEYS[1], 2)
+return redis.call('PUBLISH', ARGV[1], '{"v":1,"queue":' .. ARGV[2] .. ',"gen":"' .. (redis.call('GET', KEYS[2]) or '') .. '","n":' .. n ..
+  ',"at":' .. ARGV[3] .. ',"events":[]}')
 
 -- name: announce
 -- Offer new jobs of a queue to workers, and publish their events: `offer`, or `offer_and_wake`, and `publish` in one.
