@@ -1,6 +1,6 @@
 """How the drain holds while tables grow: a history, dead jobs, queues, leases and a backlog, each on top of the last.
 
-    .venv/bin/python benchmarks/growth.py                   # --mode postgres --scale 1.0 --turns 3 --json
+    .venv/bin/python benchmarks/growth.py                   # --mode postgres --scale 1.0 --jobs 150000 --turns 3 --json
 
 Two sets of servers take turns at having a worker process drain the same number of jobs: one stays empty, the other
 grows. It prints the median ratios of the rates, and of the processor time that worker and servers take for each
@@ -17,11 +17,13 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
+from math import inf
 from statistics import median
+from typing import NamedTuple
 
 import psycopg
 from ground import SEED, verdict
-from held_snapshot import CLAIMED, TABLES, Part
+from held_snapshot import CLAIMED, TABLES
 
 from jobconsole.bench.ground import BenchOptions, Crew, Ground, cpu_seconds, open_ground, processes
 from jobconsole.bench.record import DeliveryRecord, Recorder, payload
@@ -78,6 +80,16 @@ GROWTH = {
 """What grows: by how many, how many at a time, and the statement; dead jobs are those of the console's benchmarks."""
 
 
+class Turn(NamedTuple):
+    """One drain."""
+
+    # jobs a second
+    rate: float
+    # microseconds of processor time for each job
+    worker: float
+    servers: float
+
+
 class Side:
     """One set of servers, and a worker process while it is its turn."""
 
@@ -108,7 +120,7 @@ class Side:
             await self._jobs.enqueue_many(TYPE, [payload(0)] * min(BULK, jobs - start), queue=QUEUE)
         self._waiting += jobs
 
-    async def drain(self, jobs: int) -> Part:
+    async def drain(self, jobs: int) -> Turn:
         """Start a worker, let it drain so many jobs, and return how fast it was from its first claim on."""
         await self._fill(max(0, jobs - self._waiting))
         before = self._claimed()
@@ -122,7 +134,7 @@ class Side:
             took, now = time.monotonic() - began, self._used(crew)
         ((self._waiting,),) = self._connection.execute(WAITING).fetchall()
         costs = [(after - earlier) / (last - first) * 1e6 for earlier, after in zip(used, now, strict=True)]
-        return Part((last - first) / took, *costs)
+        return Turn((last - first) / took, *costs)
 
     async def grow(self, name: str, scale: float) -> int:
         """Add one kind of growth, as it were after some time of load; return how much."""
@@ -160,17 +172,22 @@ async def grown(options: argparse.Namespace, mode: str) -> list[dict[str, object
     rows: list[dict[str, object]] = []
     async with sides(mode) as (empty, growing):
         for side in (empty, growing):
-            await side.drain(DRAINED)
+            await side.drain(options.jobs)
         for name in GROWTH:
             number = await growing.grow(name, options.scale)
             pairs = []
             for _ in range(options.turns):
-                pairs.append((await empty.drain(DRAINED), await growing.drain(DRAINED)))
+                pairs.append((await empty.drain(options.jobs), await growing.drain(options.jobs)))
                 sys.stderr.write(f"{mode}, {name}: {pairs[-1][0].rate:,.0f} and {pairs[-1][1].rate:,.0f} jobs/s\n")
-            ratios = [round(median(part[figure] / clean[figure] for clean, part in pairs), 2) for figure in range(3)]
+            ratios = [round(median(quotient(part[f], clean[f]) for clean, part in pairs), 2) for f in range(3)]
             figures = dict(zip(("ratio", "worker cost ratio", "servers cost ratio"), ratios, strict=True))
             rows.append({"mode": mode, "growth": f"{name} {number:,}", **figures})
     return rows
+
+
+def quotient(part: float, clean: float) -> float:
+    """Return a ratio; of processor time that is too short for the system's clock, infinite."""
+    return part / clean if clean else inf
 
 
 def main() -> int:
@@ -178,6 +195,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", action="append", choices=("postgres", "postgres+redis"))
     parser.add_argument("--scale", type=float, default=1.0, help="of what grows; 1.0 is all of it")
+    parser.add_argument("--jobs", type=int, default=DRAINED, help="of one turn")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -1,0 +1,23 @@
+"""`benchmarks/growth.py`: a run that is small."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_it_prints_the_ratios_of_each_growth() -> None:
+    command = [sys.executable, "benchmarks/growth.py", "--mode", "postgres+redis", "--scale", "0.0002"]
+    command += ["--turns", "1", "--jobs", "500", "--json"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert "Traceback" not in run.stderr, run.stderr
+    rows = [json.loads(line) for line in run.stdout.splitlines()]
+    assert [row["growth"] for row in rows] == ["history 2,000", "dead 200", "queues 1", "leases 20", "backlog 200"]
+    assert all(row["ratio"] > 0 for row in rows)
+    missed = [row["growth"] for row in rows if row["ratio"] < 0.9]
+    assert run.returncode == bool(missed)
+    assert all(growth in run.stderr for growth in missed)
