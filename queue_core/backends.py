@@ -110,7 +110,7 @@ def _postgres_redis(settings: JobsSettings) -> Backend:
     store = PostgresStore(settings.postgres, settings.retention, rules)
     pipelined = make_pipelined(settings.redis)
     dispatcher = make_dispatcher(settings.redis, circuit, pipelined)
-    store.on_new_queue(dispatcher.begin)
+    store.on_new_queues(dispatcher.begin)
     return Backend(
         store,
         PostgresInspector(settings.postgres, rules),

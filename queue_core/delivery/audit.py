@@ -45,6 +45,8 @@ class DeliveryAudit:
         self._own = queues
         # whether the last round ended early, the dispatcher being out of reach
         self.waits = False
+        # queues whose heads were deep in the last round: another look at their first jobs would cost as much again
+        self._deep: set[str] = set()
         # the rank up to which a queue was paged through whose head was lacking
         self._reached: dict[str, int] = {}
         # jobs that this round may still page through
@@ -83,19 +85,34 @@ class DeliveryAudit:
 
     async def _check(self, queues: Sequence[str]) -> int:
         """Check the heads of queues, many together; those whose heads are deep in a few statements more."""
+        if not self._dispatcher.holds_ids:
+            return await self._check_first(queues)
         offered, peek = 0, min(PEEK, HEAD)
-        deep = set(self._reached).intersection(queues)
-        for start in range(0, len(queues), QUEUES):
-            heads = await self._store.list_claimable_in(queues[start : start + QUEUES], peek)
-            deep |= {queue for queue, count in Counter(job.queue for job in heads).items() if count >= peek}
-            offered += len(await self._check_heads([job for job in heads if job.queue not in deep], peek))
+        deep = self._deep.union(self._reached).intersection(queues)
+        rest = [queue for queue in queues if queue not in deep]
+        for start in range(0, len(rest), QUEUES):
+            heads = await self._store.list_claimable_in(rest[start : start + QUEUES], peek)
+            found = {queue for queue, count in Counter(job.queue for job in heads).items() if count >= peek}
+            offered += len(await self._check_heads([job for job in heads if job.queue not in found], peek))
+            deep |= found
+        self._deep = set()
         rest = sorted(deep)
         for start in range(0, len(rest), DEEP_QUEUES):
             part = rest[start : start + DEEP_QUEUES]
-            missing = await self._check_heads(await self._store.list_claimable_in(part, HEAD), HEAD)
+            heads = await self._store.list_claimable_in(part, HEAD)
+            self._deep |= {queue for queue, count in Counter(job.queue for job in heads).items() if count >= peek}
+            missing = await self._check_heads(heads, HEAD)
             offered += len(missing)
             for queue in part:
                 offered += await self._page_on(queue, [job for job in missing if job.queue == queue])
+        return offered
+
+    async def _check_first(self, queues: Sequence[str]) -> int:
+        """Notify of queues whose first jobs still wait."""
+        offered = 0
+        for start in range(0, len(queues), QUEUES):
+            heads = await self._store.list_claimable_in(queues[start : start + QUEUES], 1)
+            offered += len(await self._check_heads(heads, 1))
         return offered
 
     async def _check_heads(self, heads: Sequence[Ready], limit: int) -> list[Ready]:

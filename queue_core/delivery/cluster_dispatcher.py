@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -88,12 +87,12 @@ class ClusterWholeness(Wholeness):
         home = self._homes.get(queue)
         return "" if home is None else self._runs.get(home, "")
 
-    async def _new_marker(self, queue: str) -> str:
-        await self._locate([queue])
-        home = self._homes[queue]
-        if home is not None and home not in self._runs:
+    async def _read_run(self, queues: Sequence[str]) -> str:
+        await self._locate(queues)
+        homes = {home for queue in queues if (home := self._homes[queue]) is not None}
+        for home in homes.difference(self._runs):
             self._runs[home] = str((await self._client.node(home).info("server"))["run_id"])
-        return f"{self._run_of(queue, '')}:{secrets.token_hex(4)}"
+        return ""
 
 
 class _Taker(NamedTuple):

@@ -79,6 +79,8 @@ _FINAL = frozenset({EventName.COMPLETED, EventName.DEAD, EventName.CANCELLED})
 class LocalDispatcher:
     """Wakes one waiter for each job that is offered; which jobs these are, the store knows."""
 
+    holds_ids = False
+
     def __init__(self) -> None:
         self._hints = QueueHints()
 

@@ -74,13 +74,19 @@ class Wholeness:
 
     async def mark_current(self, queue: str) -> None:
         """Declare a ready set whole."""
-        await self.write_marker(queue)
+        await self.write_markers([queue])
         self._whole_at.pop(queue, None)
         self._whole_at[queue] = time.monotonic()
 
-    async def write_marker(self, queue: str) -> None:
-        """Declare a ready set whole, for all processes; this one reads it the next time, too."""
-        await self._client.set(self._keys.of(queue, "generation"), await self._new_marker(queue))
+    async def write_markers(self, queues: Sequence[str]) -> None:
+        """Declare ready sets whole, for all processes; this one reads it the next time, too."""
+        run = await self._read_run(queues)
+        for part in _parts(queues):
+            commands = self._client.pipeline(transaction=False)
+            for queue in part:
+                marker = f"{self._run_of(queue, run)}:{secrets.token_hex(4)}"
+                commands.set(self._keys.of(queue, "generation"), marker)
+            await commands.execute()
 
     async def _check_server(self) -> str:
         """Return the run id of the server; what was known of queues is forgotten when its marker is another one."""
@@ -101,9 +107,9 @@ class Wholeness:
         """Return the run id of the server of a queue."""
         return run
 
-    async def _new_marker(self, queue: str) -> str:
-        information = await self._client.info("server")
-        return f"{information['run_id']}:{secrets.token_hex(4)}"
+    async def _read_run(self, queues: Sequence[str]) -> str:
+        """Return the run id of the server of these queues."""
+        return str((await self._client.info("server"))["run_id"])
 
     async def _check_queues(self, queues: Sequence[str], run: str) -> list[bool]:
         """Return for each queue whether it is whole; remove what would stop delivery, or stay for ever."""
@@ -158,6 +164,8 @@ class RedisDispatcher:
 
     `ready` names the set of a queue's ready jobs. Where the store is in this Redis, too, that is its own set.
     """
+
+    holds_ids = True
 
     def __init__(
         self, settings: RedisSettings, circuit: Circuit, pipelined: PipelinedConnection, ready: str = "pending"
@@ -268,16 +276,16 @@ class RedisDispatcher:
         async with within(self._timeout, self._circuit):
             await self._wholeness.mark_current(queue)
 
-    def begin(self, queue: str) -> None:
-        """Declare the ready set of a new queue whole, in a moment: else its first leader offers all its jobs again."""
-        task = asyncio.create_task(self._begin(queue))
+    def begin(self, queues: Sequence[str]) -> None:
+        """Declare ready sets of new queues whole, in a moment: else the first leader offers all their jobs again."""
+        task = asyncio.create_task(self._begin(queues))
         self._beginning.add(task)
         task.add_done_callback(self._beginning.discard)
 
-    async def _begin(self, queue: str) -> None:
+    async def _begin(self, queues: Sequence[str]) -> None:
         with contextlib.suppress(DispatchUnavailable):  # it is rebuilt
             async with within(self._timeout, self._circuit):
-                await self._wholeness.write_marker(queue)
+                await self._wholeness.write_markers(queues)
 
     async def kept(self, turn: float = 0.0) -> tuple[PairingRecord, bool]:
         """Return what is kept under the prefix about the database, and whether no other process took this turn before.

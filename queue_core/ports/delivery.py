@@ -68,6 +68,9 @@ class Nomination(NamedTuple):
 class Dispatcher(Protocol):
     """Ready sets, one per queue."""
 
+    holds_ids: bool
+    """Whether it holds candidates by id, so that it may lack some; else it notifies of queues."""
+
     async def offer(self, ready: Sequence[Ready]) -> None:
         """Add jobs to the ready sets and wake as many waiting workers; idempotent."""
         ...

@@ -2,11 +2,15 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
+from queue_core.delivery.audit import DeliveryAudit
 from queue_core.delivery.local import LocalDispatcher, LocalEventBus
 from queue_core.model.events import Event, EventBatch, EventName
-from queue_core.model.job import Ready
+from queue_core.model.job import NewJob, Ready, new_id
+from queue_core.runtime import SystemClock
+from queue_core.stores.memory.store import MemoryStore
+from tests.redis.conftest import announce
 
 
 def event(number: int) -> Event:
@@ -82,3 +86,19 @@ async def test_as_many_waiters_are_woken_as_jobs_were_offered() -> None:
     assert done == set(waiting[:3])
     await dispatcher.offer([Ready("job-4", "work", 4), Ready("job-5", "work", 5)])
     assert all(taken is not None for taken in await asyncio.gather(*sleeping))
+
+
+async def test_an_audit_reads_no_more_than_the_first_jobs_where_the_dispatcher_holds_no_ids() -> None:
+    """There is nothing that it could lack."""
+    store, asked = MemoryStore(SystemClock()), []
+    await store.insert([NewJob(new_id(), "work", "task", "{}") for _ in range(30)])
+    read = store.list_claimable_in
+
+    async def noted(queues: Sequence[str], limit: int) -> list[Ready]:
+        asked.append(limit)
+        return await read(queues, limit)
+
+    store.list_claimable_in = noted  # type: ignore[method-assign]
+    announce(store, "task", queues=("work",))
+    assert await DeliveryAudit(store, LocalDispatcher()).run_once() == 1
+    assert set(asked) == {1}

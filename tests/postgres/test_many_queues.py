@@ -61,7 +61,9 @@ async def test_an_audit_reads_the_heads_of_many_queues_together(jobs: JobQueue, 
     statements.clear()
     audit = audit_of(jobs)
     assert await audit.run_once() == 1000
-    assert statements.total() <= 1 + 2 * len(QUEUES) / auditing.QUEUES
+    assert statements["claim/heads"] <= 2 * len(QUEUES) / auditing.QUEUES
+    # On a busy machine, where reads are slow, it asks how far the order of arrival has come.
+    assert statements.total() <= 1 + 3 * len(QUEUES) / auditing.QUEUES
     assert await audit.run_once() == 0
 
 
@@ -73,5 +75,9 @@ async def test_deep_heads_are_read_a_few_queues_at_a_time(jobs: JobQueue, statem
     for queue in counts:
         await jobs.dispatcher.mark_current(queue)
     statements.clear()
-    assert await audit_of(jobs).run_once() == sum(counts.values())
+    audit = audit_of(jobs)
+    assert await audit.run_once() == sum(counts.values())
     assert statements["claim/heads"] == 2 + 2 * 2
+    statements.clear()
+    assert await audit.run_once() == 0
+    assert statements["claim/heads"] == 1 + 2, "those that were deep are read once"

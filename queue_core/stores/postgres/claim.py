@@ -57,6 +57,8 @@ class QueueHeads:
 
     async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
         """Return the first claimable jobs of each of these queues whose type a live worker has announced."""
+        if wait := max((self.passed.of(queue).due_in(time.monotonic()) for queue in queues), default=0.0):
+            await asyncio.sleep(wait)
         began = time.monotonic()
         await self._know_edge([passed for queue in queues if (passed := self.passed.of(queue)).wants_edge(began)])
         scans = {queue: self.passed.of(queue).next_scan(began) for queue in queues}
@@ -305,6 +307,8 @@ class PostgresClaims:
             # Later arrivals may have lower ranks than those passed.
             return await self._claim("claim/by_rank", request.queue, {**params, **rank_parameters([EVERYWHERE])})
         passed = self.passed.of(request.queue, request.types)
+        if wait := passed.due_in(time.monotonic()):
+            await asyncio.sleep(wait)
         await self._settle_doubts(passed, params)
         scan = passed.next_scan(time.monotonic())
         try:

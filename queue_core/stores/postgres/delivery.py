@@ -51,6 +51,8 @@ class PostgresDispatcher:
     """See queue_core.ports.delivery.Dispatcher for what each method does. It holds no jobs, so there is nothing to
     lose."""
 
+    holds_ids = False
+
     def __init__(
         self,
         settings: PostgresSettings,

@@ -228,8 +228,8 @@ class QueueIds:
     """The ids of queues, cached after the first read."""
 
     def __init__(self) -> None:
-        # is called with each queue that this process creates
-        self.created: Callable[[str], None] = lambda queue: None
+        # is called with the queues that this process creates
+        self.created: Callable[[Sequence[str]], None] = lambda queues: None
         self._known: dict[str, int] = {}
         # time.monotonic at which all ids were last read
         self._read_at = float("-inf")
@@ -245,8 +245,8 @@ class QueueIds:
             rows = await runner.run(*create_queues(missing))
             found.update({name: queue_id for name, queue_id, _ in rows})
             self._known.update(found)
-            for name in [name for name, _, created in rows if created]:
-                self.created(name)
+            if new := [name for name, _, created in rows if created]:
+                self.created(new)
             if not names <= found.keys():
                 return await self.create(names, runner)  # another producer was creating the same queue at this moment
         return found

@@ -109,8 +109,8 @@ class PostgresStore:
         await self._transactions.close()
         await self._sessions.close()
 
-    def on_new_queue(self, call: Callable[[str], None]) -> None:
-        """Call a function with each queue that this process creates."""
+    def on_new_queues(self, call: Callable[[Sequence[str]], None]) -> None:
+        """Call a function with the queues that this process creates."""
         self._queue_ids.created = call
 
     # -- producers

@@ -213,6 +213,8 @@ class SqliteDispatcher:
     Other processes need no word: whatever makes a job ready also counts it as arrived in its queue.
     """
 
+    holds_ids = False
+
     def __init__(self, file: SqliteFile, watcher: FileWatcher) -> None:
         self._file = file
         self._watcher = watcher

@@ -134,6 +134,21 @@ async def test_trap_10_what_nobody_told_of_is_found_by_the_walk(
     assert set(jobs[200:202]) < set(found)
 
 
+@pytest.mark.parametrize("seconds", [0.2, 0.01])
+async def test_trap_10_a_scan_waits_for_what_a_slow_one_has_passed_rather_than_read_it_again(seconds: float) -> None:
+    passed = ranks.Passed()
+    began = 100.0
+    passed.claimed(passed.next_scan(began), [7, 8], began + seconds)
+    wait = passed.due_in(began + seconds)
+    if seconds < ranks.AGAIN_LONG:
+        assert wait == 0
+        return
+    assert 0 < wait <= ranks.LAG
+    assert passed.next_scan(began + seconds).parts == [ranks.EVERYWHERE]
+    assert passed.next_scan(began + seconds + wait).parts == [(8, ranks.MOST)]
+    assert passed.due_in(began + seconds + wait) == 0
+
+
 async def test_trap_10_heads_find_types_that_are_announced_late(store: PostgresStore, slow: None) -> None:
     heart = store.open_heartbeat()
     heart.renew(worker_beat())

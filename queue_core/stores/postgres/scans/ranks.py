@@ -57,6 +57,9 @@ ROWS_LEAST = 4.0
 """Rows in a block, at least: longer ones are stored elsewhere."""
 SIZE = 60.0
 """Seconds until the size of the table is asked for again."""
+AGAIN_LONG, CLOCK = 0.05, 0.002
+"""Seconds beyond the usual of a scan from which on the next one waits until what it has passed is left out; and by how
+much a timer may be early."""
 ASIDE, ASIDE_MOST = 1.0, 60.0
 """Seconds for which what came back is read: its row may be locked at first, or scans may end before it."""
 NAMED_MOST = 500
@@ -102,6 +105,8 @@ class Passed:
         # what came back, and when
         self._named: list[tuple[Part, float]] = []
         self._slow = self._doubt = self._used = False
+        # seconds beyond the usual of the last scan
+        self._extra = 0.0
         # scans in a row that were cut off by their time limit
         self._cut = 0
         # whether scans of everything are cut off, so that nothing may read everything
@@ -116,6 +121,13 @@ class Passed:
         self._whole_at = 0.0
         # seconds that this turn of the walk has taken beyond the usual
         self._turn = 0.0
+
+    def due_in(self, now: float) -> float:
+        """Return the seconds until what was passed is left out, if to read it again takes half of that; else 0."""
+        if not self._slow or not self._soon or self._extra < AGAIN_LONG:
+            return 0.0
+        left = self._soon[0][0] - now
+        return left + CLOCK if 0 < left < 2 * self._extra else 0.0
 
     @property
     def slow(self) -> bool:
@@ -187,11 +199,13 @@ class Passed:
             ]
 
     def _note_time(self, scan: RankScan, reached: int, extra: float, now: float) -> None:
-        self._cut = 0
+        self._cut, self._extra = 0, extra
         self._doubt = extra > 0 and (self._doubt or extra > RANKS_LONG)
         if scan.whole:
             if not self._slow:
                 self._walked, self._turn, self._walk_at = -1, 0.0, now + PAUSE_LEAST
+                if extra > STEP_LONG:
+                    self._step = max(STEP_LEAST, int(STEP_FIRST * STEP_LONG / extra))
             self._slow = extra > 0
             most = WHOLE_MOST * (LARGE_WHOLE if self._large else 1.0)
             self._whole_at = now + max(WHOLE_LEAST, self._rest(extra)) if extra <= most else inf
