@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from queue_core.errors import StoreUnavailable
 from queue_core.model.events import Event, EventName
 from queue_core.queue import JobQueue
 from queue_core.stores.sqlite import delivery
@@ -252,3 +253,23 @@ async def test_what_is_not_seen_for_a_while_is_seen_later(path: Path, mine: JobQ
     async with JobQueue(sqlite=path) as again:
         await again.store.insert([new_job()])
         await until(lambda: taken(mine, 0.2))
+
+
+async def test_what_could_not_be_written_shows_as_a_gap_also_if_nothing_follows(
+    mine: JobQueue, other: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = mine.bus.subscribe()
+    await heard_of(batches, Event(EventName.COMPLETED, "a", new_job().id), other)
+
+    async def locked(self: SqliteFile, work: object) -> None:
+        monkeypatch.undo()
+        raise StoreUnavailable("sqlite", "the file stayed locked")
+
+    monkeypatch.setattr(SqliteFile, "write_soft", locked)
+    lost = Event(EventName.COMPLETED, "a", new_job().id)
+    await other.bus.publish([lost])
+    async with asyncio.timeout(PATIENCE):
+        async for batch in batches:
+            assert lost not in batch.events
+            if batch.gap and batch.queue == "a":
+                return

@@ -266,6 +266,8 @@ class PostgresEventBus:
         """Send messages without events, as many as there is room for."""
         sent = queues[: max(0, self._room())]
         messages = [("events", self._message(queue, [])) for queue in sent]
+        if not messages:
+            return
         self._sent += len(messages)
         try:
             await self._notifications.notify_each(messages)

@@ -281,27 +281,28 @@ class SqliteEventBus:
         if not events:
             return
         await self._watcher.local.publish(events)
-        # Events are hints; state is read from the store.
-        with suppress(QueueCoreError):
-            if await self._is_heard():
-                await self._send(list(self._messages(events)), by_queue(events))
-
-    async def _send(self, messages: Sequence[str], queues: Collection[str]) -> None:
-        """Store messages; where that fails, their numbers are missing."""
         try:
-            await self._file.write_soft(partial(notify, me=self._watcher.me, messages=messages))
-        except QueueCoreError:
-            self._left_out.note(queues)
+            if await self._is_heard():
+                await self._send(list(self._messages(events)))
+        except QueueCoreError:  # events are hints; state is read from the store
+            self._lose(by_queue(events))
+
+    async def _send(self, messages: Sequence[str]) -> None:
+        await self._file.write_soft(partial(notify, me=self._watcher.me, messages=messages))
+
+    def _lose(self, queues: Collection[str]) -> None:
+        """Leave out a number of each queue: other processes see a gap."""
+        self._numbers.update(list(queues))
+        self._left_out.note(queues)
 
     def lose(self, queues: Collection[str]) -> None:
         self._watcher.local.lose(queues)
-        self._numbers.update(queues)
-        self._left_out.note(queues)
+        self._lose(queues)
 
     async def _send_gaps(self, queues: Sequence[str]) -> None:
+        await self._send([self._message(queue, []) for queue in queues])
         for queue in queues:
             self._left_out.shown(queue)
-        await self._send([self._message(queue, []) for queue in queues], queues)
 
     async def omits(self, queues: Collection[str]) -> bool:
         """Return whether this process has no subscribers and waits for no end, and no other process has subscribers."""

@@ -147,6 +147,8 @@ async def test_trap_10_a_scan_waits_for_what_a_slow_one_has_passed_rather_than_r
     assert passed.next_scan(began + seconds).parts == [ranks.EVERYWHERE]
     assert passed.next_scan(began + seconds + wait).parts == [(8, ranks.MOST)]
     assert passed.due_in(began + seconds + wait) == 0
+    passed.claimed(passed.next_scan(began + 0.5), [9], began + 0.8)
+    assert passed.due_in(began + 0.8) == 0, "one that was not of everything may be slow for other reasons"
 
 
 async def test_trap_10_heads_find_types_that_are_announced_late(store: PostgresStore, slow: None) -> None:

@@ -58,8 +58,8 @@ ROWS_LEAST = 4.0
 SIZE = 60.0
 """Seconds until the size of the table is asked for again."""
 AGAIN_LONG, CLOCK = 0.05, 0.002
-"""Seconds beyond the usual of a scan from which on the next one waits until what it has passed is left out; and by how
-much a timer may be early."""
+"""Seconds beyond the usual of a scan of everything from which on the next one waits until what it has passed is left
+out; and by how much a timer may be early."""
 ASIDE, ASIDE_MOST = 1.0, 60.0
 """Seconds for which what came back is read: its row may be locked at first, or scans may end before it."""
 NAMED_MOST = 500
@@ -105,7 +105,7 @@ class Passed:
         # what came back, and when
         self._named: list[tuple[Part, float]] = []
         self._slow = self._doubt = self._used = False
-        # seconds beyond the usual of the last scan
+        # seconds beyond the usual of the last scan, if it was of everything
         self._extra = 0.0
         # scans in a row that were cut off by their time limit
         self._cut = 0
@@ -199,7 +199,8 @@ class Passed:
             ]
 
     def _note_time(self, scan: RankScan, reached: int, extra: float, now: float) -> None:
-        self._cut, self._extra = 0, extra
+        # Others may be slow because the machine is busy, and to wait for each of them would make it worse.
+        self._cut, self._extra = 0, extra if scan.whole else 0.0
         self._doubt = extra > 0 and (self._doubt or extra > RANKS_LONG)
         if scan.whole:
             if not self._slow:
