@@ -25,6 +25,12 @@ def delivered(name: str, block: str, tests: str, *patches: Patch) -> Mutant:
 
 
 REDIS = (
+    delivered(
+        "omits-what-is-waited-for",
+        "count_listeners",
+        "test_traps_events",
+        ("ARGV[2] == '1' and redis.call('EXISTS', unpack(KEYS)) or 0", "0"),
+    ),
     lua("fence", "settle", "fence", "stale", ("status == 'running' and held == token", "status == 'running'")),
     alone("repeated-outcomes", "settle", "fence", ("redis/store/test_traps.py",), ("and 2 or 0", "and 0 or 0")),
     lua("only-the-last-end-is-known", "settle", "fence", "stale", ("' ', -168)", "' ', -21)")),
