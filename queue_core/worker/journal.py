@@ -193,7 +193,7 @@ class EventPublisher:
         self._worker = worker
         self._rules = {} if rules is None else rules
         self._buffer: list[Noted] = []
-        # queues of events that found no room
+        # queues of which events are missing
         self._dropped: set[str] = set()
         self._wake = asyncio.Event()
         self._closing = False
@@ -224,17 +224,22 @@ class EventPublisher:
             for event in events_of(outcome, answer):
                 self.publish(event)
 
+    def lose(self, queues: Collection[str]) -> None:
+        """Have subscribers see a gap: events of these queues may be missing."""
+        self._dropped.update(queues)
+        self._wake.set()
+
     async def run(self) -> None:
         """Send until closed and empty."""
-        while self._buffer or not self._closing:
+        while self._buffer or self._dropped or not self._closing:
             await self._wake.wait()
             self._wake.clear()
-            while self._buffer:
+            while self._buffer or self._dropped:
                 part, self._buffer = self._buffer[:EVENTS_PART], self._buffer[EVENTS_PART:]
+                dropped, self._dropped = self._dropped, set()
                 if events := await self._events(part):
                     await self._bus.publish(events)
-                if self._dropped:
-                    dropped, self._dropped = self._dropped, set()
+                if dropped:
                     self._bus.lose(dropped)
 
     async def _events(self, part: list[Noted]) -> list[Event]:

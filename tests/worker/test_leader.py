@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from queue_core import JobContext, JobQueue
 from queue_core.delivery.audit import DeliveryAudit
 from queue_core.model.events import Event, EventName
-from queue_core.model.job import Ready
+from queue_core.model.job import NewJob, Ready, new_id
 from queue_core.ports.store import ClaimRequest
 from queue_core.worker import leader
 from queue_core.worker.worker import Worker
@@ -60,6 +61,24 @@ async def test_an_attempt_that_was_lost_has_failed(
         if not cancelled:
             assert await handle.result(PATIENCE) > token
     assert of_the_lost() == [EventName.FAILED, becomes]
+
+
+async def test_who_listens_learns_that_a_lost_worker_may_have_said_less_than_it_did(
+    jobs: JobQueue, store: BreakingStore
+) -> None:
+    """It may have ended other jobs, and died before it could publish that."""
+
+    @jobs.task
+    async def task() -> None:
+        """Do nothing."""
+
+    await jobs.store.insert([NewJob(new_id(), "default", "task", "{}")])
+    await lose(jobs, store)
+    batches = jobs.bus.subscribe()
+    await anext(batches)
+    async with asyncio.timeout(PATIENCE), working(jobs):
+        while not ((batch := await anext(batches)).gap and batch.queue == "default"):
+            pass
 
 
 async def test_what_the_end_of_a_lost_attempt_lets_through_is_offered(
