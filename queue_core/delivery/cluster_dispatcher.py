@@ -23,7 +23,7 @@ from queue_core.redis.cluster import ClusterClient
 from queue_core.redis.failover import receive
 from queue_core.redis.keys import ClusterKeys
 from queue_core.redis.pipeline import PipelinedConnection
-from queue_core.redis.scripts import Call
+from queue_core.redis.scripts import Call, Scripts
 from queue_core.redis.topology import slot_of
 from queue_core.runtime import Circuit
 
@@ -46,8 +46,8 @@ class ClusterWholeness(Wholeness):
 
     _client: ClusterClient
 
-    def __init__(self, client: ClusterClient, keys: ClusterKeys, ready: str) -> None:
-        super().__init__(client, keys, ready)
+    def __init__(self, client: ClusterClient, scripts: Scripts, keys: ClusterKeys, ready: str) -> None:
+        super().__init__(client, scripts, keys, ready)
         # as of the last check
         self._runs: dict[Host, str] = {}
         self._homes: dict[str, Host | None] = {}
@@ -127,7 +127,7 @@ class ClusterDispatcher(RedisDispatcher):
         return within(seconds + self._timeout, self._circuit)
 
     def _make_wholeness(self) -> Wholeness:
-        return ClusterWholeness(self._client, self._keys, self._ready)
+        return ClusterWholeness(self._client, self._scripts, self._keys, self._ready)
 
     async def offer(self, ready: Sequence[Ready]) -> None:
         """Make these jobs known and wake as many waiting workers; offering again is harmless."""

@@ -36,8 +36,6 @@ to have the ready set rebuilt, or overwritten."""
 AT_ONCE = 100
 """Queues looked at in one round trip, and of those that were whole before, in one round."""
 
-_OTHER_KEYS = {"event_seq": "string", "waiters": "zset"}
-
 
 class Wholeness:
     """Markers begin with the run id of the server on which they were written.
@@ -46,8 +44,9 @@ class Wholeness:
     server, so that queues about which nothing is doubtful cost nothing; one for each queue shows that it was rebuilt.
     """
 
-    def __init__(self, client: Redis, keys: Keys, ready: str) -> None:
+    def __init__(self, client: Redis, scripts: Scripts, keys: Keys, ready: str) -> None:
         self._client = client
+        self._scripts = scripts
         self._keys = keys
         self._ready = ready
         # the server's marker as last read
@@ -113,24 +112,13 @@ class Wholeness:
 
     async def _check_queues(self, queues: Sequence[str], run: str) -> list[bool]:
         """Return for each queue whether it is whole; remove what would stop delivery, or stay for ever."""
-        names = [self._ready, *_OTHER_KEYS]
-        commands = self._client.pipeline(transaction=False)
-        for queue in queues:
-            commands.get(self._keys.of(queue, "generation"))
-            for name in names:
-                commands.type(self._keys.of(queue, name))
-            commands.get(self._keys.of(queue, "event_seq"))
-        answers = iter(await commands.execute(raise_on_error=False))
+        names = [self._ready, "event_seq", "waiters"]
+        calls = [Call("look", [self._keys.of(queue, name) for name in ("generation", *names)], ()) for queue in queues]
         found: list[bool] = []
-        for queue in queues:
-            marker = next(answers)
-            strangers = [name for name in names if next(answers) not in {_OTHER_KEYS.get(name, "zset"), "none"}]
-            number = next(answers)
-            if isinstance(number, str) and not number.isdigit():
-                strangers.append("event_seq")
+        for queue, (marker, *places) in zip(queues, await self._scripts.run_many(calls), strict=True):
+            strangers = [names[place - 1] for place in places]
             await self._remove(queue, strangers)
-            of_this_run = isinstance(marker, str) and marker.partition(":")[0] == self._run_of(queue, run)
-            found.append(of_this_run and self._ready not in strangers)
+            found.append(marker.partition(":")[0] == self._run_of(queue, run) and self._ready not in strangers)
         return found
 
     async def _remove(self, queue: str, names: Sequence[str]) -> None:
@@ -189,7 +177,7 @@ class RedisDispatcher:
         self._beginning: set[asyncio.Task[None]] = set()
 
     def _make_wholeness(self) -> Wholeness:
-        return Wholeness(self._client, self._keys, self._ready)
+        return Wholeness(self._client, self._scripts, self._keys, self._ready)
 
     async def offer(self, ready: Sequence[Ready]) -> None:
         """Make these jobs known and wake as many waiting workers; offering again is harmless."""

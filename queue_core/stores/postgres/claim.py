@@ -57,11 +57,13 @@ class QueueHeads:
 
     async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
         """Return the first claimable jobs of each of these queues whose type a live worker has announced."""
-        if wait := max((self.passed.of(queue).due_in(time.monotonic()) for queue in queues), default=0.0):
-            await asyncio.sleep(wait)
+        known = {queue: self.passed.of(queue) for queue in queues}
         began = time.monotonic()
-        await self._know_edge([passed for queue in queues if (passed := self.passed.of(queue)).wants_edge(began)])
-        scans = {queue: self.passed.of(queue).next_scan(began) for queue in queues}
+        if wait := max([passed.due_in(began) for passed in known.values()], default=0.0):
+            await asyncio.sleep(wait)
+            began = time.monotonic()
+        await self._know_edge([passed for passed in known.values() if passed.wants_edge(began)])
+        scans = {queue: passed.next_scan(began) for queue, passed in known.items()}
         parts = [(queue, part) for queue, scan in scans.items() for part in scan.parts]
         asked = {
             "queues": text_array(queue for queue, _ in parts),

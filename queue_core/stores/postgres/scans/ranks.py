@@ -371,7 +371,13 @@ class Ranks:
     def of(self, queue: str, types: Iterable[str] | None = None) -> Passed:
         """Return what claims for these types have passed."""
         key = None if types is None else frozenset(types)
-        return self._queues.setdefault(queue, {}).setdefault(key, Passed(self._pause, self._hears))
+        group = self._queues.get(queue)
+        if group is None:
+            group = self._queues[queue] = {}
+        passed = group.get(key)
+        if passed is None:
+            passed = group[key] = Passed(self._pause, self._hears)
+        return passed
 
     def hurry(self) -> None:
         """Read all that is left out again, soon."""
