@@ -239,7 +239,10 @@ class RedisDispatcher:
                 await self._scripts.run_many(list(some))
 
     async def missing(self, heads: Sequence[Ready]) -> list[Ready]:
-        """Return those of the store's first ready jobs that the ready sets do not hold."""
+        """Return those of the store's first ready jobs that the ready sets do not hold, or hold at another rank.
+
+        A replica that became the master may lack the last moves and retries.
+        """
         groups: dict[str, list[Ready]] = {}
         for job in heads:
             groups.setdefault(job.queue, []).append(job)
@@ -251,7 +254,11 @@ class RedisDispatcher:
                 for queue, chunk in some:
                     commands.zmscore(self._keys.of(queue, self._ready), [job.id for job in chunk])
                 for (_, chunk), scores in zip(some, await commands.execute(), strict=True):
-                    missing += [job for job, score in zip(chunk, scores, strict=True) if score is None]
+                    missing += [
+                        job
+                        for job, score in zip(chunk, scores, strict=True)
+                        if score is None or int(score) != int(job.rank)
+                    ]
         return missing
 
     async def doubtful(self, queues: Sequence[str]) -> list[str]:

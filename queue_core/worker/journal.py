@@ -173,7 +173,7 @@ EVENTS_PART = 1000
 MOST_RESULTS = 2000
 """Waiting events beyond which the ends of jobs are published without results: some 16 MB."""
 MANY = 50
-"""Events from which on it costs less to ask for listeners than to make what has none: 4 µs a job."""
+"""Events from which on it costs less to ask for listeners than to make what has none."""
 SMALL = 1000
 """Characters of a payload or a result up to which a claim or an outcome is kept for its event: 20 MB in all."""
 

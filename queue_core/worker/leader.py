@@ -323,7 +323,8 @@ class Sweeper:
             for job in lost:
                 self._publish(job)
             # A worker that died may have ended jobs whose events it did not send.
-            self._publisher.lose({job.queue for job in lost})
+            if lost:
+                self._publisher.lose({job.queue for job in lost})
             ready = [Ready(job.id, job.queue, job.rank) for job in lost if job.rank is not None]
             await offer(self._dispatcher, ready + [unblocked for job in lost for unblocked in job.unblocked])
             if len(lost) < RECLAIM_LIMIT:

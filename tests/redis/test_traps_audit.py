@@ -182,6 +182,22 @@ async def test_trap_4_a_lost_generation_rebuilds_the_whole_backlog(
     assert not {running, delayed.id} & set(await pending(client, redis_prefix))
 
 
+async def test_trap_4_what_is_held_at_an_earlier_rank_is_put_right(
+    jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str
+) -> None:
+    """By the audit, and by the rebuild behind a failover to a replica that lacks the last moves."""
+    ids = await never_offered(jobs, 3)
+    assert await audit.run_once() == 3
+    ready = f"{redis_prefix}{{default}}:pending"
+    for lost in (False, True):
+        await client.zadd(ready, {ids[0]: 2**53 - 1})
+        if lost:
+            await client.delete(f"{redis_prefix}{{default}}:generation")
+        await (audit_of(jobs) if lost else audit).run_once()
+        assert await pending(client, redis_prefix) == ids
+    assert await audit.run_once() == 0
+
+
 async def test_trap_4_a_rebuild_of_what_is_there_offers_nothing_that_workers_have_just_taken(
     jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
