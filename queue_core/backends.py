@@ -124,7 +124,8 @@ def _postgres_redis(settings: JobsSettings) -> Backend:
 
 
 def _postgres(settings: JobsSettings) -> Backend:
-    from queue_core.stores.postgres.delivery import PostgresDispatcher, PostgresEventBus
+    from queue_core.stores.postgres.delivery.dispatcher import PostgresDispatcher
+    from queue_core.stores.postgres.delivery.events import PostgresEventBus
     from queue_core.stores.postgres.operations import PostgresOperations
     from queue_core.stores.postgres.read import PostgresInspector
     from queue_core.stores.postgres.schedules import PostgresSchedules

@@ -20,8 +20,8 @@ MOST = 10_000
 class GapNotices:
     """Queues whose events were left out, and the loop that sends their gaps.
 
-    A gap shows by a number that is missing, so only in the next message. The last events of a burst are followed by
-    none.
+    A gap shows by a number that is missing, so only in the next message, and only to those who have heard an earlier
+    one. The last events of a burst are followed by none.
     """
 
     def __init__(self, send: Callable[[Sequence[str]], Awaitable[None]]) -> None:
@@ -37,9 +37,11 @@ class GapNotices:
         if self._queues and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._run())
 
-    def shown(self, queue: str) -> None:
-        """Note that a message of this queue goes out."""
+    def shown(self, queue: str) -> bool:
+        """Note that a message of this queue goes out, and return whether there is a gap before it."""
+        noted = queue in self._queues
         self._queues.pop(queue, None)
+        return noted
 
     async def _run(self) -> None:
         while self._queues:

@@ -177,7 +177,9 @@ def decode_message(text: str | bytes) -> EventBatch | None:
             return None
         queue, generation = str(message["queue"]), str(message["gen"])
         events = [_decode_event(queue, body) for body in message["events"]]
-        return EventBatch(queue, generation, int(message["n"]), float(message["at"]), events)
+        # One without events was sent to show a gap, also to those who have heard none before it.
+        gap = not events or message.get("gap") is True
+        return EventBatch(queue, generation, int(message["n"]), float(message["at"]), events, gap)
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return None
 

@@ -238,6 +238,34 @@ async def test_what_is_left_out_shows_as_a_gap_also_if_nothing_follows(
     await other.close()
 
 
+async def test_a_gap_shows_also_to_those_who_have_heard_nothing_of_the_queue(
+    mode_settings: JobsSettings, bus: EventBus
+) -> None:
+    other = open_backend(mode_settings)
+    # What is in memory is in one process.
+    speaker = bus if other.store.name == "memory" else other.bus
+    async with listening(bus) as ear:
+        await ear.until_heard(event(EventName.QUEUE, "probe"), speaker)
+        speaker.lose({"a"})
+        await speaker.publish([event()])
+        await ear.until_gap("a")
+    await other.close()
+
+
+async def test_an_event_that_is_too_long_for_a_message_shows_as_a_gap(bus: EventBus) -> None:
+    """In PostgreSQL, which takes 8,000 bytes."""
+    name = "\N{CJK UNIFIED IDEOGRAPH-4E00}" * 200
+    said = [event(EventName.FAILED, name, error="\x01" * 900) for _ in range(10)]
+    said += [event(EventName.FAILED, name, error="\x01" * 4000), event(queue=name)]
+    async with listening(bus) as ear:
+        await bus.publish(said)
+        await ear.until_heard(said[-1])
+        heard = {one.id for one in ear.events}
+        if lost := [one for one in said if one.id not in heard]:
+            await ear.until_gap(name)
+            assert lost == [said[-2]]
+
+
 async def test_the_end_of_a_burst_that_is_left_out_shows_as_a_gap(bus: EventBus) -> None:
     """In PostgreSQL, which has room for some messages in a second."""
     async with listening(bus) as ear:

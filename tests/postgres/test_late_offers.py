@@ -17,8 +17,9 @@ from queue_core.model.events import Event, EventName
 from queue_core.model.job import Ready
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.delivery import DispatchUnavailable
-from queue_core.stores.postgres import delivery
-from queue_core.stores.postgres.delivery import PostgresDispatcher, PostgresEventBus
+from queue_core.stores.postgres.delivery import dispatcher as delivery
+from queue_core.stores.postgres.delivery.dispatcher import PostgresDispatcher
+from queue_core.stores.postgres.delivery.events import PostgresEventBus
 from queue_core.stores.postgres.scans.ranks import read
 from queue_core.stores.postgres.session.listening import Notifications
 from tests.conformance.making import new_job

@@ -8,7 +8,7 @@ import pytest
 
 from queue_core import JobQueue, Worker
 from queue_core.client import results
-from queue_core.stores.postgres import delivery
+from queue_core.stores.postgres.delivery import events
 
 PATIENCE = 60
 
@@ -19,7 +19,7 @@ async def test_an_end_without_an_event_is_read_soon(
 ) -> None:
     monkeypatch.setenv("JOBS__POSTGRES__URL", postgres_url)
     monkeypatch.setenv("JOBS__QUEUE_BACKEND", "postgres")
-    monkeypatch.setattr(delivery, "MOST_A_SECOND", 0)
+    monkeypatch.setattr(events, "MOST_A_SECOND", 0)
     # what a caller would wait where all ends are told of
     monkeypatch.setattr(results, "READ_BACK_FIRST", 3600.0)
 

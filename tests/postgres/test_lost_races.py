@@ -16,7 +16,7 @@ from queue_core.model.job import Claim
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
-from queue_core.stores.postgres.delivery import PostgresDispatcher
+from queue_core.stores.postgres.delivery.dispatcher import PostgresDispatcher
 from queue_core.stores.postgres.session.listening import Notifications
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, new_job

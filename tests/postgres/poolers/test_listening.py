@@ -17,8 +17,8 @@ from queue_core import JobContext, JobQueue, Retry
 from queue_core.errors import JobCancelled
 from queue_core.model.settings import JobsSettings, PostgresSettings
 from queue_core.ports.delivery import Hearing
-from queue_core.stores.postgres import delivery
-from queue_core.stores.postgres.delivery import PostgresEventBus
+from queue_core.stores.postgres.delivery import dispatcher
+from queue_core.stores.postgres.delivery.events import PostgresEventBus
 from queue_core.stores.postgres.session import listening
 from queue_core.stores.postgres.session.listening import Notifications
 from tests.conformance.working import until_status, working
@@ -219,7 +219,7 @@ async def test_a_worker_looks_by_itself_though_notifications_arrive(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Jobs that nobody told of: their producer died between its commit and its NOTIFY, and no leader audits."""
-    monkeypatch.setattr(delivery, "POLL", 1.0)
+    monkeypatch.setattr(dispatcher, "POLL", 1.0)
     async with opened(postgres_url) as jobs, opened(postgres_url) as producer, working(jobs) as worker:
         worker._sweeper._audit = None
         assert await (await producer.enqueue("work", {"n": 1})).result(PATIENCE) == 1

@@ -1,0 +1,1 @@
+"""How workers learn what is ready, and subscribers what happens: notifications of PostgreSQL."""
