@@ -26,6 +26,8 @@ STATE_TONES: dict[OperationState, str] = {
 }
 SHORT = 6
 """Leading characters of a signature that are shown in a line."""
+MOMENT = 0.001
+"""Seconds from which on it is shown how long an operation took."""
 SMALL_BAR = 7
 """Cells of a progress bar in a list."""
 
@@ -213,9 +215,9 @@ def operation_lines(
     one = line.operation
     took = ""
     if one.finished_at is not None:
-        took = (
-            f"  after {humanize.duration(humanize.seconds_between(one.started_at or one.created_at, one.finished_at))}"
-        )
+        seconds = humanize.seconds_between(one.started_at or one.created_at, one.finished_at)
+        # What is written at once, such as a note, begins and ends in the same moment.
+        took = f"  after {humanize.duration(seconds)}" if seconds >= MOMENT else ""
     name = (f"#{line.number} {line.verb}", "strong")
     lines: list[Line] = [(*state_spans(one, context), ("  ", "text"), *_undone(line), name, (took, "muted"))]
     lines += [((part, "text"),) for part in wrap(line.label, width)]

@@ -96,6 +96,13 @@ def test_screen_and_command_line_show_the_same_facts_of_an_operation() -> None:
     assert "of the last 10: 3 completed, 1 failed again, 6 still running" in screen
 
 
+def test_what_was_done_in_a_moment_has_no_time_that_it_took() -> None:
+    done = replace(operation(1, total=1, done=1), state="done", started_at=NOW, finished_at=NOW)
+    later = replace(done, finished_at=NOW + timedelta(seconds=3))
+    drawn = [lines_of(operation_lines(operation_line(one), None, False, MOMENT, 78)) for one in (done, later)]
+    assert ["after" in text for text in drawn] == [False, True]
+
+
 def test_a_group_counts_its_types_where_there_are_several() -> None:
     one = replace(SIGNATURES[0], types=(("send_email", 38_000), ("sync_crm", 902)))
     assert text_of(of_group(one), "types") == "send_email 38,000, sync_crm 902"
