@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import re
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Generator, Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -52,7 +54,34 @@ _poolers: set[str] = set()
 """Addresses that turned out to lead through a pooler that keeps no session, and those that lead to a server."""
 _direct: set[str] = set()
 
-BlockingConnection = psycopg.Connection[tuple[Any, ...]]
+R = TypeVar("R")
+
+
+class BlockingConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection for a thread of its own, which waits for no answer longer than until `ends`.
+
+    A server process that was stopped, or a proxy that swallows what it is sent, acknowledges every byte and never
+    answers: neither the server's time limits nor those of TCP end such a wait.
+    """
+
+    # seconds of time.monotonic
+    ends = math.inf
+
+    def wait(self, gen: Generator[Any, Any, R], *args: Any, **given: Any) -> R:
+        """Wait for an answer as the driver does, which resumes a generator many times a second."""
+        return super().wait(self._until_end(gen), *args, **given)
+
+    def _until_end(self, waiting: Generator[Any, Any, R]) -> Generator[Any, Any, R]:
+        try:
+            wanted = next(waiting)
+            while True:
+                ready = yield wanted
+                if time.monotonic() >= self.ends:
+                    raise TimeoutError("no answer in time")
+                wanted = waiting.send(ready)
+        except StopIteration as end:
+            result: R = end.value
+            return result
 
 
 def prepares(settings: PostgresSettings) -> bool:
@@ -189,7 +218,7 @@ def connect_blocking(settings: PostgresSettings, options: dict[str, Any]) -> Blo
     """Open a connection for a thread of its own; see `connect`."""
     for tried in _tries(settings, options):
         try:
-            return psycopg.connect(**tried)
+            return BlockingConnection.connect(**tried)
         except psycopg.OperationalError as error:
             _refused(settings, tried, error)
     raise _unacceptable()

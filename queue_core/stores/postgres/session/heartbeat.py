@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -22,6 +23,9 @@ from queue_core.stores.postgres.session.connection import (
     prepares,
 )
 from queue_core.stores.postgres.session.failures import BROKEN, FORGOTTEN, translate
+
+GRACE = 0.5
+"""Seconds beyond its own limit for a server to answer that it has ended a statement."""
 
 
 class PostgresHeartbeat:
@@ -124,6 +128,7 @@ class PostgresHeartbeat:
         """Run a query file; a heartbeat that hangs longer than its lease is useless."""
         seconds = max(1.0, min(self._settings.timeout, seconds))
         connection = self._connected(seconds)
+        connection.ends = time.monotonic() + seconds + GRACE
         if prepares(self._settings):
             cursor = connection.execute(load(query, self._settings.schema), params, binary=True)
             return cursor.fetchall() if cursor.description else []
