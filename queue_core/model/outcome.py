@@ -13,6 +13,7 @@ from queue_core.model.retry import Policy, Reschedule, RetryLater
 from queue_core.model.settings import Limits
 from queue_core.model.signature import failure_of, readable, sign
 from queue_core.model.text import cut
+from queue_core.model.validation import check_delay
 
 SUSPECT_LOSSES = 2
 """Losses from which on a job runs alone in a process of its own, so that its worker sees whether it is to blame."""
@@ -105,7 +106,7 @@ def _failed(claim: Claim, run_us: int, error: BaseException, policy: Policy, lim
     own = policy.of(error)
     if claim.retry_count >= policy.limit(own, claim.max_retries) or isinstance(error, policy.never):
         return buried(claim, run_us, failure)
-    delay = own.wait(claim.retry_count) if asked is None else asked
+    delay = own.wait(claim.retry_count) if asked is None else check_delay(asked)
     return _outcome(claim, "retrying", run_us, failure, delay)
 
 

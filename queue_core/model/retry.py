@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from queue_core.errors import ConfigurationError
 from queue_core.model.settings import Defaults
-from queue_core.model.validation import check_delay, check_run_at, parse_duration
+from queue_core.model.validation import FARTHEST, check_delay, check_max_retries, check_run_at
 
 
 class RetryLater(Exception):
@@ -53,8 +55,8 @@ def backoff(retry_count: int, delay: float, factor: float, cap: float) -> float:
     try:
         seconds = delay * factor**retry_count
     except OverflowError:
-        return float(cap)
-    return float(min(seconds, cap))
+        return float(min(cap, FARTHEST))
+    return float(min(seconds, cap, FARTHEST))
 
 
 def jittered(seconds: float, part: float, source: random.Random) -> float:
@@ -81,8 +83,8 @@ class Retry:
     cap: float | str | timedelta | None = None
     # 0 to 1: the part of a delay that is random
     jitter: float | None = None
-    # exceptions that are buried at once
-    never: tuple[type[BaseException], ...] = ()
+    # exceptions that are buried at once: one class or several
+    never: type[BaseException] | Iterable[type[BaseException]] = ()
     # exceptions with a policy of their own, the nearest class first; what one leaves open is as here
     on: Mapping[type[BaseException], Retry] = field(default_factory=dict)
 
@@ -94,19 +96,19 @@ class Retry:
         """
         try:
             policy = Policy(
-                max_retries=defaults.max_retries if self.max_retries is None else self.max_retries,
-                delay=defaults.retry_delay if self.delay is None else parse_duration(self.delay),
-                factor=defaults.retry_backoff if self.backoff is None else float(self.backoff),
-                cap=defaults.retry_cap if self.cap is None else parse_duration(self.cap),
-                jitter=defaults.retry_jitter if self.jitter is None else float(self.jitter),
-                never=tuple(self.never),
+                max_retries=defaults.max_retries if self.max_retries is None else check_max_retries(self.max_retries),
+                delay=defaults.retry_delay if self.delay is None else check_delay(self.delay),
+                factor=defaults.retry_backoff if self.backoff is None else _number(self.backoff, "backoff"),
+                cap=defaults.retry_cap if self.cap is None else check_delay(self.cap, "cap"),
+                jitter=defaults.retry_jitter if self.jitter is None else _number(self.jitter, "jitter"),
+                never=_errors(self.never, "never"),
             )
-            policy = replace(policy, on={error: retry._within(policy, defaults) for error, retry in self.on.items()})
-        except ValueError as error:
+            own = {error: _policy(retry)._within(policy, defaults) for error, retry in _items(self.on)}
+        except (ValueError, TypeError) as error:
             raise ConfigurationError(f"retry policy: {error}") from error
-        if policy.max_retries < 0 or policy.factor < 1 or not 0 <= policy.jitter <= 1:
-            raise ConfigurationError("retry policy: max_retries is at least 0, backoff at least 1, jitter from 0 to 1")
-        return policy
+        if policy.factor < 1 or not 0 <= policy.jitter <= 1:
+            raise ConfigurationError("retry policy: backoff is at least 1, jitter from 0 to 1")
+        return replace(policy, on=own)
 
     def _within(self, outer: Policy, defaults: Defaults) -> Policy:
         """Return the policy for one exception of a task with this outer policy."""
@@ -121,6 +123,34 @@ class Retry:
             jitter=outer.jitter if self.jitter is None else self.jitter,
         )
         return own.resolved(defaults)
+
+
+def _number(value: object, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{what} is a number, not {value!r}")
+    return float(value)
+
+
+def _errors(given: object, what: str) -> tuple[type[BaseException], ...]:
+    """Return the classes of exceptions in one class or several, as in an `except` clause."""
+    several = isinstance(given, Iterable) and not isinstance(given, type | str)
+    found: tuple[Any, ...] = tuple(given) if several else (given,)  # type: ignore[arg-type]
+    for one in found:
+        if not (isinstance(one, type) and issubclass(one, BaseException)):
+            raise TypeError(f"`{what}` takes classes of exceptions, not {one!r}")
+    return found
+
+
+def _items(on: object) -> list[tuple[type[BaseException], object]]:
+    if not isinstance(on, Mapping):
+        raise TypeError(f"`on` is a dictionary of policies by classes of exceptions, not {on!r}")
+    return list(zip(_errors(tuple(on), "on"), on.values(), strict=True))
+
+
+def _policy(given: object) -> Retry:
+    if not isinstance(given, Retry):
+        raise TypeError(f"the policies of `on` are of the class Retry, not {given!r}")
+    return given
 
 
 @dataclass(frozen=True, slots=True)

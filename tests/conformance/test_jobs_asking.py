@@ -1,6 +1,7 @@
 """Handlers that say themselves when their job goes on, and policies for single exceptions."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -122,6 +123,59 @@ async def test_a_policy_for_an_exception(jobs: JobQueue) -> None:
         with pytest.raises(JobFailed):
             await given.result(PATIENCE)
         assert (await jobs.inspector.get(given.id)).retry_count == 2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"never": ("KeyError",)},
+        {"never": (5,)},
+        {"never": "KeyError"},
+        {"never": KeyError("x")},
+        {"on": {OSError: 5}},
+        {"on": {5: Retry()}},
+        {"on": [OSError]},
+        {"backoff": float("nan")},
+        {"backoff": float("inf")},
+        {"backoff": "x"},
+        {"jitter": float("nan")},
+        {"jitter": None, "delay": float("nan")},
+        {"cap": 1e300},
+        {"delay": [1]},
+        {"max_retries": 1.5},
+        {"max_retries": "3"},
+    ],
+    ids=str,
+)
+async def test_what_is_no_policy_is_refused(wrong: dict[str, Any]) -> None:
+    """It would be found at a job's first failure, whose outcome could not be made then."""
+    with pytest.raises(ConfigurationError, match="retry policy"):
+        JobQueue(memory=True).task(retry=Retry(**wrong))
+
+
+async def test_one_class_is_buried_at_once(jobs: JobQueue) -> None:
+    @jobs.task(retry=Retry(delay=0.01, never=LookupError))
+    async def look() -> None:
+        raise KeyError("x")
+
+    async with working(jobs):
+        handle = await look.enqueue()
+        with pytest.raises(JobFailed):
+            await handle.result(PATIENCE)
+    assert (await jobs.inspector.get(handle.id)).retry_count == 0
+
+
+async def test_a_delay_that_cannot_be_is_the_policy_s(jobs: JobQueue) -> None:
+    @jobs.task(retry=Retry(max_retries=1, delay=0.01))
+    async def ask() -> None:
+        asked = RetryLater(delay=1)
+        asked.delay = float("nan")
+        raise asked
+
+    async with working(jobs):
+        handle = await ask.enqueue()
+        with pytest.raises(JobFailed):
+            await handle.result(PATIENCE)
 
 
 @pytest.mark.parametrize("inner", [Retry(max_retries=-1), Retry(never=(OSError,)), Retry(on={OSError: Retry()})])
