@@ -217,7 +217,7 @@ def operation_lines(
     if one.finished_at is not None:
         seconds = humanize.seconds_between(one.started_at or one.created_at, one.finished_at)
         # What is written at once, such as a note, begins and ends in the same moment.
-        took = f"  after {humanize.duration(seconds)}" if seconds >= MOMENT else ""
+        took = f"  after {humanize.duration(seconds)}" if seconds is not None and seconds >= MOMENT else ""
     name = (f"#{line.number} {line.verb}", "strong")
     lines: list[Line] = [(*state_spans(one, context), ("  ", "text"), *_undone(line), name, (took, "muted"))]
     lines += [((part, "text"),) for part in wrap(line.label, width)]
