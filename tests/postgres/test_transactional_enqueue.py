@@ -100,6 +100,18 @@ def sqlalchemy_url(postgres_url: str) -> str:
     return postgres_url.replace("postgresql://", "postgresql+psycopg://", 1)
 
 
+async def test_a_connection_in_pipeline_mode(jobs: JobQueue, postgres_url: str) -> None:
+    """The driver shows whether a statement has rows only when they are fetched."""
+    connection = await psycopg.AsyncConnection.connect(postgres_url)
+    async with connection, connection.pipeline(), connection.transaction():
+        first = await jobs.enqueue("anything", {"n": 1}, connection=connection)
+        keyed = await jobs.enqueue("anything", {"n": 2}, ordering_key="a", connection=connection)
+        unique = await jobs.enqueue("anything", {"n": 3}, unique="one", connection=connection)
+        again = await jobs.enqueue("anything", {"n": 4}, unique="one", connection=connection)
+    assert [await handle.status() for handle in (first, keyed, unique)] == ["queued"] * 3
+    assert again.id == unique.id
+
+
 async def test_an_sqlalchemy_session(jobs: JobQueue, postgres_url: str) -> None:
     engine = create_engine(sqlalchemy_url(postgres_url))
     with Session(engine) as session:

@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg.errors import NotNullViolation
 
-from queue_core.errors import InvalidJob, QueueClosed, TransactionError
+from queue_core.errors import InvalidJob, QueueClosed, StoreRefused, TransactionError
 from queue_core.model.job import Inserted, JobResult, NewJob, headers_text, size_of, weight_of
 from queue_core.model.rules import Rules, rules_of
 from queue_core.runtime import LARGEST, parts_of
@@ -211,6 +211,8 @@ def _write(jobs: Sequence[NewJob], queue_ids: IdsByQueue, rules: Rules) -> Plan[
 # But a failover to a server that lacks the last commits loses the row of a queue that was just made, and its id may
 # then be given to another one. So each write and claim names the queue, too, and ids that differ are read again.
 
+ROUNDS = 5
+"""Times that queues are created which are not there: each time others may do so."""
 AGAIN = 30.0
 """Seconds between two reads of the ids after nothing was found under one."""
 
@@ -241,15 +243,18 @@ class QueueIds:
     async def create(self, names: set[str], runner: SerialRunner) -> dict[str, int]:
         """Return the ids of queues after creating those that do not exist; the answer is the caller's own."""
         found = {name: self._known[name] for name in names if name in self._known}
-        if missing := sorted(names - found.keys()):
+        for _ in range(ROUNDS):
+            if not (missing := sorted(names - found.keys())):
+                return found
+            # Another producer may be creating the same queue at this moment: then it is there the next time.
             rows = await runner.run(*create_queues(missing))
             found.update({name: queue_id for name, queue_id, _ in rows})
             self._known.update(found)
             if new := [name for name, _, created in rows if created]:
                 self.created(new)
-            if not names <= found.keys():
-                return await self.create(names, runner)  # another producer was creating the same queue at this moment
-        return found
+        raise StoreRefused(
+            "postgres", f"it does not show the queue '{missing[0]}', which was just created", passing=True
+        )
 
     async def find(self, queue: str, runner: SerialRunner) -> int | None:
         """Return the id of a queue, or None when there is no such queue."""

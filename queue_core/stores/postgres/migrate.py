@@ -123,6 +123,7 @@ def _connect(url: str, server: str = "read-write") -> Iterator[Connection]:
             connect_timeout=CONNECT_SECONDS,
             target_session_attrs=server,
             application_name="queue_core migrate",
+            client_encoding="UTF8",
         ) as connection:
             yield connection
     except psycopg.OperationalError as error:

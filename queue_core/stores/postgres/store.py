@@ -34,8 +34,9 @@ from queue_core.stores.postgres.ordering import promote_with_keys
 from queue_core.stores.postgres.scans.blocks import BlockScan
 from queue_core.stores.postgres.session.failures import LockHeld
 from queue_core.stores.postgres.session.heartbeat import PostgresHeartbeat
-from queue_core.stores.postgres.session.listening import Notifications, PostgresSignals
+from queue_core.stores.postgres.session.listening import Notifications
 from queue_core.stores.postgres.session.runner import SerialRunner
+from queue_core.stores.postgres.session.signals import PostgresSignals
 from queue_core.stores.postgres.session.transaction import Transactions
 from queue_core.stores.postgres.settle import Settles, complete, reclaim
 from queue_core.stores.postgres.statistics.releases import register_release

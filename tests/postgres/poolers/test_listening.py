@@ -291,3 +291,20 @@ async def test_a_notification_that_comes_with_an_answer_proves_nothing(postgres_
     finally:
         await connection.close()
         await one.close()
+
+
+async def test_nothing_is_listened_to_for_the_next_client_of_a_pooler(pooled_url: str) -> None:
+    """A pooler in transaction mode keeps what a session listens to, and sends its next client what comes there."""
+    async with opened(pooled_url) as jobs:
+        notifications = hearing(jobs)
+        assert isinstance(notifications, Notifications)
+        notifications.on("events", lambda _: None)
+        assert not await notifications.known(PATIENCE)
+    async with await psycopg.AsyncConnection.connect(pooled_url, autocommit=True, prepare_threshold=None) as client:
+
+        async def listened() -> set[str]:
+            answer = await client.execute("SELECT pg_listening_channels()")
+            return {name for (name,) in await answer.fetchall()}
+
+        # One after the other, each of the pooler's sessions may answer.
+        assert set().union(*[await listened() for _ in range(20)]) == set()

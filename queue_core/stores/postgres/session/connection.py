@@ -47,6 +47,13 @@ BY_INDEX = "-c enable_seqscan=off -c enable_bitmapscan=off -c jit=off -c plan_ca
 """Every statement here has an index to go by; statistics from when a table was nearly empty lead away from it. By
 default the server plans every second claim of a single job again, which takes longer than the claim."""
 
+EXPECTED = (
+    r"-c default_transaction_isolation=read\ committed -c DateStyle=ISO -c IntervalStyle=postgres -c array_nulls=on"
+    " -c standard_conforming_strings=on -c extra_float_digits=1"
+)
+"""What this package's statements, and how the driver reads their answers, rest on. A role, a database, an address or
+the environment may set it otherwise for other programs."""
+
 REFUSAL = re.compile(r"unsupported startup parameter.*\boptions\b|command-line options")
 """Errors of poolers about a connection with options of its own: PgBouncer, and RDS Proxy."""
 
@@ -121,7 +128,7 @@ def connection_options(settings: PostgresSettings, ours: str = "") -> dict[str, 
     """Return the keyword arguments of `psycopg.connect` that every connection here is opened with.
 
     `ours` are the options of the session that this package wants; those of the address, or of PGOPTIONS, come behind
-    them and win. Through a pooler in transaction mode only theirs are sent.
+    them and win, but for what is expected. Through a pooler in transaction mode only theirs are sent.
 
     Raises:
         ConfigurationError: no URL is set, or one that cannot be read.
@@ -143,9 +150,12 @@ def connection_options(settings: PostgresSettings, ours: str = "") -> dict[str, 
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "application_name": "queue_core",
+        # Poolers know this one. With SQL_ASCII the driver reads bytes in place of texts.
+        "client_encoding": "UTF8",
     }
     if ours and prepared:
-        options["options"] = f"{ours} {read.get('options') or os.environ.get('PGOPTIONS') or ''}".strip()
+        theirs = read.get("options") or os.environ.get("PGOPTIONS") or ""
+        options["options"] = " ".join(filter(None, [ours, theirs, EXPECTED]))
     return options
 
 
@@ -179,6 +189,9 @@ async def connect(
                     await connection.set_isolation_level(level)
                 if prepares(settings):
                     await _detect_pooler(settings, connection)
+                elif not (connection.info.parameter_status("DateStyle") or "ISO").startswith("ISO"):
+                    # A pooler, which takes no options, knows this one, and sets it on each session that it gives.
+                    await connection.execute(load("connection/dates"))
             except BaseException:
                 await connection.close()
                 raise
@@ -241,7 +254,7 @@ def _refused(settings: PostgresSettings, tried: dict[str, Any], error: psycopg.O
     if REFUSAL.search(str(error)) is None:
         raise error
     if "options" in tried:
-        found_pooler(settings, f"it refuses {tried['options']!r}")
+        found_pooler(settings, "it refuses options of sessions")
 
 
 def _unacceptable() -> ConfigurationError:

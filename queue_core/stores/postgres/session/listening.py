@@ -7,7 +7,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import psycopg
 
@@ -35,8 +35,6 @@ DIRECT = "jobs.postgres.listen_url has to lead to the database of jobs.postgres.
 """What to do when none arrive: where no address is set for listening, and where one is."""
 CONNECT = 5.0
 """Seconds for one try to connect: a way that swallows everything must not pass for one that is merely new."""
-SOON = 0.02
-"""Seconds for which what is due soon rides on the next notification."""
 
 
 class Deaf(Exception):
@@ -194,10 +192,8 @@ class Notifications:
         try:
             connection.add_notify_handler(lambda one: self._hear(one.channel, one.payload))
             await self._listen(connection)
-            for call in self._gaps:
-                call()
             while not self._broken:
-                if set(self._calls) - self._listened:
+                if self._wanted - self._listened:
                     self._unwatch()
                     await self._listen(connection)
                 loop.add_reader(descriptor, self._read, connection)
@@ -207,6 +203,11 @@ class Notifications:
                 self._read(connection, proof=False)
                 await self._wait_or_probe()
             raise psycopg.OperationalError(self._broken)
+        except Deaf:
+            self._unwatch()
+            with contextlib.suppress(psycopg.Error, OSError):
+                await self._unlisten(connection)
+            raise
         finally:
             self._listening.clear()
             self._unwatch()
@@ -218,16 +219,39 @@ class Notifications:
             self._watched = False
             asyncio.get_running_loop().remove_reader(self._descriptor)
 
+    @property
+    def _wanted(self) -> set[str]:
+        """The channels to listen to: until notifications arrive, that of the probes.
+
+        A pooler in transaction mode keeps what is listened to for its next client, and sends it what comes there.
+        """
+        return set(self._calls) if self._arriving else {"probe"}
+
     async def _listen(self, connection: Connection) -> None:
         """Listen to every wanted channel that is not listened to yet."""
+        first = self._listened <= {"probe"}
+        async with self._in_time(connection):
+            for channel in sorted(self._wanted - self._listened):
+                await connection.execute(load(f"listening/listen_{channel}", self._settings.schema))
+                self._listened.add(channel)
+        if not self._arriving:
+            return
+        self._listening.set()
+        if first:
+            for call in self._gaps:
+                call()
+
+    async def _unlisten(self, connection: Connection) -> None:
+        async with self._in_time(connection):
+            await connection.execute(load("listening/unlisten"))
+
+    @contextlib.asynccontextmanager
+    async def _in_time(self, connection: Connection) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
         one = Try(loop.time() + self._settings.timeout, self._settings.timeout)
         watch = loop.call_at(one.ends, cut, connection, one)
         try:
-            for channel in sorted(set(self._calls) - self._listened):
-                await connection.execute(load(f"listening/listen_{channel}", self._settings.schema))
-                self._listened.add(channel)
-            self._listening.set()
+            yield
         finally:
             watch.cancel()
 
@@ -305,74 +329,6 @@ class Notifications:
                 reason,
                 self.advice,
             )
-
-
-class PostgresSignals:
-    """Notifications between processes that spare idle ones from polling: leaders, due times, orders, new jobs."""
-
-    def __init__(self, notifications: Notifications) -> None:
-        self._notifications = notifications
-        self._queues: set[str] = set()
-        self._notified = asyncio.Event()
-        self._notifying: asyncio.Task[None] | None = None
-        self._soon = False
-        # worker -> its place, and the call for each order for it and each new worker there
-        self.orders: dict[str, tuple[str, Callable[[], None]]] = {}
-        # time.monotonic of the last notification of a leader of the sweeps
-        self.led_at = float("-inf")
-        for channel, call in (
-            ("committed", self._commit),
-            ("due", self._due),
-            ("leader", self._lead),
-            ("orders", self._order),
-        ):
-            notifications.on(channel, call)
-
-    def _commit(self, queue: str) -> None:
-        self._queues.add(queue)
-        self._notified.set()
-
-    def _due(self, _: str) -> None:
-        self._notified.set()
-
-    def _lead(self, worker: str) -> None:
-        self.led_at = time.monotonic() if worker else float("-inf")
-
-    def _order(self, name: str) -> None:
-        for worker, (place, call) in self.orders.items():
-            if name in (worker, place):
-                call()
-
-    async def wait(self, seconds: float) -> set[str]:
-        """Wait until jobs were committed in callers' transactions, or some are due soon, or the time is over.
-
-        Return the queues that got jobs in such transactions.
-        """
-        self._notifications.start()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._notified.wait()
-        self._notified.clear()
-        queues, self._queues = self._queues, set()
-        return queues
-
-    def soon(self) -> None:
-        """Notify the leader of a due time before its next read; many of these in one notification."""
-        self._soon = True
-        if self._notifying is None or self._notifying.done():
-            self._notifying = asyncio.create_task(self._notify())
-
-    async def _notify(self) -> None:
-        while self._soon:
-            self._soon = False
-            with contextlib.suppress(QueueCoreError):  # the leader finds it a little later
-                await self._notifications.notify("due", [""])
-            await asyncio.sleep(SOON)
-
-    async def close(self) -> None:
-        """Send the remaining notifications; idempotent."""
-        if self._notifying is not None:
-            await asyncio.gather(self._notifying, return_exceptions=True)
 
 
 def _sentence(error: BaseException) -> str:

@@ -292,5 +292,8 @@ class ConnectionPool:
         await self._drop(self._generation)
 
 
-class _InTheWay(QueueCoreError):
+class _InTheWay(StoreRefused):
     """A deadlock, or a row that another transaction has just written; nothing was changed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("postgres", reason, passing=True)

@@ -50,10 +50,29 @@ async def run_on(
     if isinstance(connection, psycopg.AsyncConnection):
         async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
             await cursor.execute(load(query, schema), params, binary=True)
-            return await cursor.fetchall() if cursor.description else []
+            try:
+                return await cursor.fetchall() if _may_have_rows(cursor) else []
+            except psycopg.ProgrammingError as error:
+                return _nothing(error)
     with psycopg.Cursor(connection, row_factory=tuple_row) as blocking:
         blocking.execute(load(query, schema), params, binary=True)
-        return blocking.fetchall() if blocking.description else []
+        try:
+            return blocking.fetchall() if _may_have_rows(blocking) else []
+        except psycopg.ProgrammingError as error:
+            return _nothing(error)
+
+
+def _may_have_rows(cursor: psycopg.AsyncCursor[Any] | psycopg.Cursor[Any]) -> bool:
+    """Return whether a statement may have rows; in the driver's pipeline mode only fetching them shows it."""
+    pipelined = cursor.connection.pgconn.pipeline_status != psycopg.pq.PipelineStatus.OFF
+    return pipelined or cursor.description is not None
+
+
+def _nothing(error: psycopg.ProgrammingError) -> Rows:
+    """Return the rows of a statement that has none, of which the driver makes an error."""
+    if error.sqlstate is not None:
+        raise error
+    return []
 
 
 KEEPALIVES = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
@@ -135,11 +154,12 @@ class Transactions:
             if not closed_by_server(connection):
                 return connection
             await connection.close()
-        # A handler's statements run with the server's own settings: none of the options of the hot path.
+        # A handler's statements run with the server's own settings: none of the options of the hot path, but for the
+        # isolation. Above this one the end of a job conflicts with each heartbeat that has renewed its lease.
         options = connection_options(self._settings, KEEPALIVES) | {"prepare_threshold": None}
         try:
             async with asyncio.timeout(self._settings.timeout):
-                return await connect(self._settings, options)
+                return await connect(self._settings, options, psycopg.IsolationLevel.READ_COMMITTED)
         except BROKEN as error:
             raise translate(error) from error
 

@@ -20,6 +20,7 @@ SET LOCAL tcp_user_timeout = %(unread)d
 
 -- name: limits
 -- Bound the statement behind this in the same message, which is one transaction. The times are milliseconds. So a pooler's session
--- is bounded that has no options of ours.
+-- is bounded that has no options of ours, and its statements see what was committed before each of them.
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 SET LOCAL lock_timeout = %(patience)d;
 SET LOCAL statement_timeout = %(statement)d;

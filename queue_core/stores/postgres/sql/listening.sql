@@ -43,3 +43,7 @@ LISTEN "{channels}_ranks"
 -- name: listen_ready
 -- Listen for queues with ready jobs.
 LISTEN "{channels}_ready"
+
+-- name: unlisten
+-- Listen to nothing any more.
+UNLISTEN *

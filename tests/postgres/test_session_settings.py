@@ -1,0 +1,109 @@
+"""What a role, a database or the environment sets for its sessions changes nothing here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+
+import psycopg
+import pytest
+
+from queue_core import JobContext, JobQueue, Worker
+from tests.postgres.poolers.pooler import PGBOUNCER, pgbouncer
+
+PATIENCE = 60.0
+
+SETTINGS = (
+    "client_encoding = 'SQL_ASCII'",
+    "client_encoding = 'LATIN1'",
+    "default_transaction_isolation = 'repeatable read'",
+    "default_transaction_isolation = 'serializable'",
+    "DateStyle = 'SQL, DMY'",
+    "DateStyle = 'German'",
+    "IntervalStyle = 'iso_8601'",
+    "TimeZone = 'Asia/Kathmandu'",
+    "array_nulls = off",
+    "standard_conforming_strings = off",
+    "bytea_output = 'escape'",
+    "extra_float_digits = -15",
+    "search_path = ''",
+    "lc_messages = 'C'",
+    "enable_indexscan = off",
+)
+
+
+@pytest.fixture(params=["direct", "pooler"])
+def way(request: pytest.FixtureRequest, postgres_url: str) -> Iterator[str]:
+    """The address of the database, or one through PgBouncer in transaction mode."""
+    if request.param == "direct":
+        yield postgres_url
+        return
+    if PGBOUNCER is None:
+        pytest.skip("needs pgbouncer")
+    with pgbouncer(postgres_url) as url:
+        yield url
+
+
+@pytest.fixture(params=SETTINGS)
+def setting(request: pytest.FixtureRequest, postgres_url: str) -> str:
+    """A setting of all sessions of the database."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        name = psycopg.conninfo.conninfo_to_dict(postgres_url)["dbname"]
+        connection.execute(f'ALTER DATABASE "{name}" SET {request.param}'.encode())
+    return str(request.param)
+
+
+@asynccontextmanager
+async def working(jobs: JobQueue) -> AsyncIterator[None]:
+    worker = Worker(jobs, lease="5s", heartbeat="0.2s")
+    running = asyncio.create_task(worker.run())
+    try:
+        yield
+    finally:
+        worker.stop()
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+async def test_jobs_are_written_run_and_shown(setting: str, way: str, postgres_url: str) -> None:
+    if setting == "array_nulls = off" and way != postgres_url:
+        pytest.skip("a pooler's sessions have it as it is set")
+    jobs = JobQueue(postgres=way)
+    renewed = asyncio.Event()
+
+    @jobs.task(name="plain")
+    async def plain(text: str) -> str:
+        return text
+
+    @jobs.task(name="together")
+    async def together(context: JobContext) -> str:
+        async with context.transaction() as connection:
+            await connection.execute("SELECT count(*) FROM pg_class")
+            # Its lease is renewed meanwhile, which a stricter isolation takes for a conflict.
+            await renewed.wait()
+            return "ł"
+
+    @jobs.task(name="failing")
+    async def failing() -> None:
+        raise ValueError("zażółć →")
+
+    async with asyncio.timeout(PATIENCE):
+        async with working(jobs):
+            ordered = [await jobs.enqueue("plain", {"text": f"ł{n}"}, ordering_key="ü", tags=["ä"]) for n in range(3)]
+            assert [await one.result() for one in ordered] == ["ł0", "ł1", "ł2"]
+            listed = await jobs.enqueue_many("plain", [{"text": "a'\\b"}, {"text": "c"}])
+            assert [await one.result() for one in listed] == ["a'\\b", "c"]
+            dead = await jobs.enqueue("failing", max_retries=0)
+            joined = await jobs.enqueue("together", max_retries=0)
+            while (await jobs.get(joined.id)).started_at is None:  # noqa: ASYNC110 - nothing notifies of that
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(1)  # some heartbeats
+            renewed.set()
+            assert await joined.result() == "ł"
+            while (await dead.status()) != "dead":  # noqa: ASYNC110 - nothing notifies of that
+                await asyncio.sleep(0.05)
+        assert (await jobs.get(dead.id)).error == "ValueError: zażółć →"
+        assert (await jobs.stats()).dlq == 1
+        assert (await jobs.health()).healthy
+    await jobs.close()
