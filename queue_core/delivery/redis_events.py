@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from itertools import groupby
 
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
@@ -32,12 +33,16 @@ from queue_core.redis.failover import receive
 from queue_core.redis.keys import ClusterKeys, Keys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
-from queue_core.runtime import Circuit, parts_of
+from queue_core.runtime import Batcher, Circuit, parts_of
 
 EXPECT_MS = 60_000
 """Seconds that the server remembers a wait for a job; a longer wait is renewed."""
 READ_PAUSE_FIRST, READ_PAUSE_MOST = 0.1, 5.0
 """Seconds between two attempts to read again after the connection was lost, doubling."""
+
+
+TOGETHER = 1000
+"""Names, or waits, that are sent together."""
 
 
 class _Channel:
@@ -66,8 +71,13 @@ class Watching:
         self._seconds: dict[str, str] = {}
         self._pubsub: PubSub | None = None
         self._reader: asyncio.Task[None] | None = None
-        # One at a time: a hundred at once would open as many connections.
-        self._sending = asyncio.Lock()
+        # names with whether to subscribe to them, and queues with the ids of jobs
+        self._subscribing: Batcher[tuple[str, bool], None] = Batcher(self._send_names, TOGETHER)
+        self._expecting: Batcher[tuple[str, str], None] = Batcher(self._send_waits, TOGETHER)
+        for batcher in (self._subscribing, self._expecting):
+            batcher.limit_waits(timeout, TimeoutError)
+        # seconds of time.monotonic at which a message was read last
+        self._heard_at = float("-inf")
 
     @asynccontextmanager
     async def watch(self, queue: str, job_id: str) -> AsyncIterator[Callable[[float], Awaitable[bool]]]:
@@ -78,9 +88,9 @@ class Watching:
         channel.listeners.append(ended)
         try:
             try:
-                async with within(self._timeout, self._circuit):
+                async with within(None, self._circuit):
                     await self._subscribe(name, self._second(job_id), channel)
-                    await self._expect(queue, job_id)
+                    await self._expecting.put([(queue, job_id)])
             except DispatchUnavailable:
                 yield _deaf
             else:
@@ -97,20 +107,53 @@ class Watching:
         return self._keys.done("", job_id)
 
     async def _subscribe(self, name: str, second: str, channel: _Channel) -> None:
-        async with self._sending:
-            if self._pubsub is None:
-                self._pubsub = self._listening.pubsub()
-            self._seconds[second] = name
-            await self._pubsub.subscribe(second, name)
-            if self._reader is None or self._reader.done():
-                self._reader = asyncio.create_task(self._read(self._pubsub))
-        await channel.confirmed.wait()
+        """Subscribe and wait for the confirmation, as long as messages come.
+
+        Of thousands of waits that begin together the last one's is read when all others are, which takes this process
+        longer than the server.
+
+        Raises:
+            TimeoutError, redis.RedisError, OSError: nothing came in time.
+        """
+        self._seconds[second] = name
+        await self._subscribing.put([(second, True), (name, True)])
+        while not channel.confirmed.is_set():
+            began = time.monotonic()
+            try:
+                async with asyncio.timeout(self._timeout):
+                    await channel.confirmed.wait()
+            except TimeoutError:
+                if self._heard_at < began:
+                    raise
 
     async def _unsubscribe(self, *names: str) -> None:
         if self._pubsub is not None:
             with contextlib.suppress(DispatchUnavailable):
-                async with within(self._timeout), self._sending:
-                    await self._pubsub.unsubscribe(*names)
+                async with within(self._timeout):
+                    await self._subscribing.put([(name, False) for name in names])
+
+    async def _send_names(self, names: Sequence[tuple[str, bool]]) -> list[None]:
+        """Subscribe to names and end subscriptions, in their order."""
+        if self._pubsub is None:
+            self._pubsub = self._listening.pubsub()
+        async with asyncio.timeout(self._timeout):
+            for wanted, group in groupby(names, lambda one: one[1]):
+                send = self._pubsub.subscribe if wanted else self._pubsub.unsubscribe
+                await send(*[name for name, _ in group])
+        if self._reader is None or self._reader.done():
+            self._reader = asyncio.create_task(self._read(self._pubsub))
+        return [None] * len(names)
+
+    async def _send_waits(self, waits: Sequence[tuple[str, str]]) -> list[None]:
+        """Let the server know for which jobs' ends messages are wanted."""
+        calls = [
+            Call("expect", [self._keys.of(place, "waiters")], [job_id, EXPECT_MS])
+            for queue, job_id in waits
+            for place in (queue, "")
+        ]
+        async with asyncio.timeout(self._timeout):
+            await self._scripts.run_many(calls)
+        return [None] * len(waits)
 
     def _waiter(self, queue: str, job_id: str, ended: asyncio.Event) -> Callable[[float], Awaitable[bool]]:
         expected = time.monotonic()
@@ -120,8 +163,8 @@ class Watching:
             if time.monotonic() - expected > EXPECT_MS / 2000:
                 expected = time.monotonic()
                 with contextlib.suppress(DispatchUnavailable):
-                    async with within(min(seconds, self._timeout), self._circuit):
-                        await self._expect(queue, job_id)
+                    async with within(min(seconds, self._timeout)):
+                        await self._expecting.put([(queue, job_id)])
             try:
                 async with asyncio.timeout(seconds):
                     await ended.wait()
@@ -131,11 +174,6 @@ class Watching:
             return True
 
         return wait
-
-    async def _expect(self, queue: str, job_id: str) -> None:
-        async with self._sending:
-            places = [self._keys.of(name, "waiters") for name in (queue, "")]
-            await self._scripts.run_many([Call("expect", [place], [job_id, EXPECT_MS]) for place in places])
 
     async def _read(self, pubsub: PubSub) -> None:
         pause = READ_PAUSE_FIRST
@@ -150,6 +188,7 @@ class Watching:
             pause = READ_PAUSE_FIRST
             if message is None:
                 continue
+            self._heard_at = time.monotonic()
             second = message["channel"] in self._seconds
             channel = self._channels.get(self._seconds.get(message["channel"], message["channel"]))
             if channel is None or (second and message["type"] != "message"):

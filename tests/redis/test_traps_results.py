@@ -117,6 +117,49 @@ async def test_many_wait_at_once_on_few_connections(jobs: JobQueue, client: Redi
     assert await client.pubsub_channels(f"{redis_prefix}*:done") == []
 
 
+async def test_waits_that_begin_together_are_sent_together(
+    bus: RedisEventBus, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other, thousands took so long that a server which answered each at once counted as lost."""
+    sends, send = 0, bus._scripts.run_many
+
+    async def counted(calls: Sequence[Any]) -> list[Any]:
+        nonlocal sends
+        sends += 1
+        return await send(calls)
+
+    monkeypatch.setattr(bus._scripts, "run_many", counted)
+    listening, ending = asyncio.Barrier(301), asyncio.Barrier(301)
+
+    async def wait(number: int) -> bool:
+        async with bus.watch("one", f"job-{number}") as heard:
+            await listening.wait()
+            found = await heard(PATIENCE)
+            await ending.wait()
+        return found
+
+    waiting = [asyncio.create_task(wait(number)) for number in range(300)]
+    async with asyncio.timeout(PATIENCE):
+        await listening.wait()
+        assert 0 < sends < 30
+        ends = [Event(EventName.COMPLETED, "one", f"job-{number}", "task", 1) for number in range(300)]
+        await bus.publish(ends)
+        await ending.wait()
+        assert await asyncio.gather(*waiting) == [True] * 300
+    assert await client.pubsub_channels(f"{redis_prefix}*:done") == []
+
+
+async def test_a_wait_that_begins_again_is_heard(bus: RedisEventBus) -> None:
+    """Its subscription is ended and made anew on one connection, in this order."""
+    end = Event(EventName.COMPLETED, "one", "job", "task", 1)
+    for _ in range(20):
+        async with bus.watch("one", "job"):
+            pass
+        async with bus.watch("one", "job") as heard:
+            await bus.publish([end])
+            assert await heard(PATIENCE)
+
+
 async def test_waits_that_are_over_are_forgotten(bus: RedisEventBus, client: Redis, redis_prefix: str) -> None:
     """While somebody waits for other jobs, too: nobody deletes those of jobs that never end."""
     places = [f"{redis_prefix}{{{name}}}:waiters" for name in ("one", "")]

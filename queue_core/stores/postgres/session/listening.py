@@ -228,18 +228,17 @@ class Notifications:
         return set(self._calls) if self._arriving else {"probe"}
 
     async def _listen(self, connection: Connection) -> None:
-        """Listen to every wanted channel that is not listened to yet."""
-        first = self._listened <= {"probe"}
+        """Listen to every wanted channel that is not listened to yet, and call for what was missed until then."""
+        new = self._wanted - self._listened
         async with self._in_time(connection):
-            for channel in sorted(self._wanted - self._listened):
+            for channel in sorted(new):
                 await connection.execute(load(f"listening/listen_{channel}", self._settings.schema))
                 self._listened.add(channel)
-        if not self._arriving:
-            return
-        self._listening.set()
-        if first:
-            for call in self._gaps:
-                call()
+        if self._arriving:
+            self._listening.set()
+            if new:
+                for call in self._gaps:
+                    call()
 
     async def _unlisten(self, connection: Connection) -> None:
         async with self._in_time(connection):
