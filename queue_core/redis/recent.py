@@ -189,9 +189,12 @@ class RecentJobs:
             oldest = min(oldest, left[0].at)
             for some in parts_of(left, lambda entry: len(entry.jobs), TOGETHER):
                 looked_for += sum(len(entry.jobs) for entry in some)
-                restored += await self._restore_some([job for entry in some for job in _remaining(entry)])
+                number, taken = await self._restore_some([job for entry in some for job in _remaining(entry)])
+                restored += number
                 for entry in some:
                     entry.era, entry.at = era, time.monotonic()
+                    if taken:
+                        self._drop(entry, taken)
                 if self._primaries.era() != era:
                     break
         self._era = era
@@ -203,16 +206,33 @@ class RecentJobs:
                 restored,
             )
 
-    async def _restore_some(self, jobs: Sequence[NewJob]) -> int:
+    def _drop(self, entry: _Entry, ids: Collection[str]) -> None:
+        """Forget jobs of an entry, unless it was forgotten meanwhile."""
+        left = [job for job in entry.jobs if job.id not in ids]
+        if len(left) == len(entry.jobs) or entry not in self._entries:
+            return
+        weight = weight_of(left)
+        self._jobs -= len(entry.jobs) - len(left)
+        self._characters -= entry.weight - weight
+        entry.jobs, entry.weight = left, weight
+        if not left:
+            self._entries.remove(entry)
+
+    async def _restore_some(self, jobs: Sequence[NewJob]) -> tuple[int, set[str]]:
+        """Return how many jobs were written again, and those that never will be: others have taken their unique keys.
+
+        Once such a key is free the job would come back, minutes after it was lost.
+        """
         try:
             restored, inserted = await self._restore(jobs)
         except StoreRefused as error:
             # It would refuse them for ever, and nothing else could be written.
             logger.warning("jobs that the primary before had and that cannot be looked for: %d: %s", len(jobs), error)
-            return 0
+            return 0, set()
         if restored and self.announce is not None:
             await self.announce(restored, inserted)
-        return len(restored)
+        taken = {job.id for job, one in zip(restored, inserted, strict=True) if one.id != job.id}
+        return len(restored) - len(taken), taken
 
     async def close(self) -> None:
         """Restore what is known to be lacking, if the new primary answers; forget everything."""

@@ -29,6 +29,8 @@ class Primaries:
         self.checked = asyncio.Event()
         # eras that begin while jobs are looked for
         self.during = 0
+        # unique keys that other jobs hold
+        self.taken: set[str | None] = set()
 
     def era(self) -> int:
         return self.number
@@ -54,12 +56,16 @@ class Primaries:
             self.replace()
         ids = {job.id for job in self.has}
         lacking = [job for job in jobs if job.id not in ids]
-        self.has += lacking
-        return lacking, [answer(job) for job in lacking]
+        self.has += [job for job in lacking if job.unique_key not in self.taken]
+        return lacking, [holder(job) if job.unique_key in self.taken else answer(job) for job in lacking]
 
 
 def answer(job: NewJob, due: float | None = None) -> Inserted:
     return Inserted(job.id, job.queue, 1, due, True)
+
+
+def holder(job: NewJob) -> Inserted:
+    return Inserted(new_job().id, job.queue, None, None, False)
 
 
 @pytest.fixture
@@ -231,8 +237,7 @@ async def test_a_process_that_was_frozen_forgets_nothing_before_it_has_checked(
 
 async def test_due_times_stay_and_holders_are_left_to_their_producers(jobs: RecentJobs, primaries: Primaries) -> None:
     later, second = new_job(delay=60.0), new_job(unique_key="key")
-    holder = Inserted(new_job().id, second.queue, None, None, False)
-    jobs.add([later, second], [answer(later, due=1000.0), holder], await jobs.ready())
+    jobs.add([later, second], [answer(later, due=1000.0), holder(second)], await jobs.ready())
     primaries.replace()
     await jobs.ready()
     assert primaries.has == [later._replace(delay=0.0, run_at=1000.0)]
@@ -253,3 +258,23 @@ async def test_what_was_found_behind_a_lost_answer_is_looked_for(jobs: RecentJob
     jobs.keep([found])
     await jobs.ready()
     assert primaries.has == [found]
+
+
+@pytest.mark.parametrize("others", [0, 2])
+async def test_what_another_one_has_the_key_of_does_not_come_back_once_it_is_free(
+    jobs: RecentJobs, primaries: Primaries, others: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "queue_core.delivery")
+    unique, rest = new_job(unique_key="key", payload="xx"), [new_job() for _ in range(others)]
+    jobs.add([unique, *rest], [answer(job) for job in (unique, *rest)], await jobs.ready())
+    primaries.replace()
+    primaries.taken = {"key"}
+    await jobs.ready()
+    assert f"looked for: {1 + others}, inserted again: {others}" in caplog.text
+
+    primaries.taken = set()
+    primaries.replace()
+    await jobs.ready()
+    assert primaries.has == rest
+    assert jobs._jobs == others
+    assert jobs._characters == 2 * others
