@@ -226,6 +226,8 @@ class RecentJobs:
         try:
             restored, inserted = await self._restore(jobs)
         except StoreRefused as error:
+            if error.passing:
+                raise
             # It would refuse them for ever, and nothing else could be written.
             logger.warning("jobs that the primary before had and that cannot be looked for: %d: %s", len(jobs), error)
             return 0, set()

@@ -6,11 +6,13 @@ import psycopg
 import pytest
 from redis import Redis
 
+from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.model.schedule import Announcement, Schedule
 from tests.cli.conftest import Shop
 from tests.cli.scenes import DEAD, four_dead, operation, operations, status
 from tests.conformance.making import worker_beat
 from tests.conformance.world import World
+from tests.redis_topology.clients import plain_client
 
 REFUSE = """
 create function refuse() returns trigger language plpgsql as $$ begin raise exception 'not on a Sunday'; end $$;
@@ -195,3 +197,15 @@ def test_watching_ends_on_one_that_nobody_begins(shop: Shop, monkeypatch: pytest
     answer = shop("op", "watch", "1", *body)
     assert answer.code == 1
     assert "operation #1 was never begun" in answer.err
+
+
+def test_a_full_redis_that_is_the_store_refuses(own_servers: EmbeddedServers) -> None:
+    shop = Shop("redis", own_servers.redis_url)
+    assert shop("job", "enqueue", "task").code == 0
+    with plain_client(own_servers.redis_url) as client:
+        client.config_set("maxmemory", 1)
+        answer = shop("job", "enqueue", "task")
+        client.config_set("maxmemory", 0)
+    assert answer.code == 1
+    assert "redis refused a statement: command not allowed when used memory > 'maxmemory'" in answer.err
+    assert shop("job", "enqueue", "task").code == 0

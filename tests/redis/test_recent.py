@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from queue_core.errors import StoreUnavailable
+from queue_core.errors import StoreRefused, StoreUnavailable
 from queue_core.model.job import Inserted, NewJob
 from queue_core.redis import recent
 from queue_core.redis.recent import RecentJobs
@@ -23,7 +23,8 @@ class Primaries:
 
     def __init__(self) -> None:
         self.number = 0
-        self.away = False
+        # what the present one answers in place of work
+        self.trouble: StoreUnavailable | None = None
         self.has: list[NewJob] = []
         self.looks = 0
         self.checked = asyncio.Event()
@@ -47,8 +48,8 @@ class Primaries:
         self.has = list(kept)
 
     async def restore(self, jobs: Sequence[NewJob]) -> tuple[list[NewJob], list[Inserted]]:
-        if self.away:
-            raise StoreUnavailable("redis", "away")
+        if self.trouble is not None:
+            raise self.trouble
         self.looks += len(jobs)
         await asyncio.sleep(0)
         if self.during:
@@ -132,13 +133,16 @@ async def test_another_switch_meanwhile_begins_again(jobs: RecentJobs, primaries
     assert primaries.has == written
 
 
-async def test_a_successor_that_is_away_is_asked_again(jobs: RecentJobs, primaries: Primaries) -> None:
+@pytest.mark.parametrize("trouble", [StoreUnavailable("redis", "away"), StoreRefused("redis", "full", passing=True)])
+async def test_a_successor_that_is_away_or_full_is_asked_again(
+    jobs: RecentJobs, primaries: Primaries, trouble: StoreUnavailable
+) -> None:
     written = await write(jobs, primaries, 2)
     primaries.replace()
-    primaries.away = True
+    primaries.trouble = trouble
     with pytest.raises(StoreUnavailable):
         await jobs.ready()
-    primaries.away = False
+    primaries.trouble = None
     await jobs.ready()
     assert primaries.has == written
 

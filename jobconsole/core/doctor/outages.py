@@ -144,7 +144,8 @@ def unreachable(name: str, reason: str) -> Check:
             name, "fail", safe(reason, _LONGEST), "correct its path (jobs.sqlite.path), or see to the file and its disk"
         )
     # Whatever answered was reached, and the finding is about why it is of no use.
-    own = safe(reason.removeprefix(f"{name} cannot be reached: "), _LONGEST)
+    own = reason.removeprefix(f"{name} cannot be reached: ").removeprefix(f"{name} refused a statement: ")
+    own = safe(own, _LONGEST)
     url = f"jobs.{name}.url"
     for outage in _OUTAGES.get(name, ()):
         if re.search(outage.pattern, reason, re.IGNORECASE):

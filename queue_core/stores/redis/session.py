@@ -48,12 +48,12 @@ TOGETHER = 20
 CONNECTIONS = 32
 """Calls of one process on their way at a time."""
 
-CANNOT_NOW = (ReadOnlyError, ClusterDownError, MasterDownError, OutOfMemoryError, TryAgainError)
+CANNOT_NOW = (ReadOnlyError, ClusterDownError, MasterDownError, TryAgainError)
 """Answers of a server that cannot be used now, where the driver has a class for them."""
-_CANNOT_NOW = re.compile(
-    r"\b(BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN|UNKILLABLE)\b"
-)
+_CANNOT_NOW = re.compile(r"\b(BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|NOREPLICAS|READONLY|TRYAGAIN|UNKILLABLE)\b")
 """Their codes, which a pipeline and a script put words before."""
+_WRITES_NOTHING = re.compile(r"\b(MISCONF|OOM)\b")
+"""Codes of a server that reads, and for a while refuses to write: it cannot save, or is full."""
 
 _OF_A_PIPELINE = re.compile(
     r"Command # \d+ \(.*?\) of pipeline caused error: (?:\(['\"])?(.*?)(?:['\"],\))?", re.DOTALL
@@ -95,7 +95,8 @@ def unavailable(error: BaseException) -> StoreUnavailable:
     if whole := _OF_A_PIPELINE.fullmatch(text):
         text = whole[1]
     if isinstance(error, ResponseError) and not isinstance(error, CANNOT_NOW) and not _CANNOT_NOW.search(text):
-        return StoreRefused("redis", text)
+        passing = isinstance(error, OutOfMemoryError) or _WRITES_NOTHING.search(text) is not None
+        return StoreRefused("redis", text, passing)
     return StoreUnavailable("redis", text)
 
 
