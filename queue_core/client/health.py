@@ -10,7 +10,7 @@ from queue_core.model.filters import parse
 from queue_core.model.report import QueueInfo
 from queue_core.model.rules import band
 from queue_core.ports.backend import Backend
-from queue_core.ports.delivery import DispatchUnavailable
+from queue_core.ports.delivery import Dispatcher, DispatchUnavailable, WritingDispatcher
 from queue_core.ports.inspector import Inspector
 
 DAY_MINUTES = 24 * 60
@@ -31,8 +31,8 @@ class Health:
     workers: int | None
     # postgres+redis, postgres, redis, sqlite or memory
     mode: str
-    # since when this process works without Redis, or with one that is not its database's, or without the
-    # notifications of PostgreSQL; None: none of them
+    # since when this process works without Redis, or with one that refuses writes or is not its database's, or without
+    # the notifications of PostgreSQL; None: none of them
     degraded_since: datetime | None
     # why it is not healthy, or degraded, or that handlers are stuck; else empty
     reason: str
@@ -68,11 +68,13 @@ async def health(backend: Backend, mode: str) -> Health:
     except QueueCoreError as error:
         return Health(False, None, None, None, mode, None, str(error))
     since, reason = await _degraded(backend)
+    refusal = await _refusal(backend)
+    reason = refusal or reason
     stuck = sum(worker.stuck for worker in overview.workers if not worker.lost)
     if stuck and not reason:
         reason = f"handlers that their workers gave up still run: {stuck}"
     return Health(
-        healthy=True,
+        healthy=not refusal,
         pending=sum(queue.pending for queue in overview.queues),
         running=sum(queue.started for queue in overview.queues),
         workers=sum(not worker.lost for worker in overview.workers),
@@ -90,19 +92,40 @@ async def _degraded(backend: Backend) -> tuple[datetime | None, str]:
         return since, f"notifications do not arrive: {hearing.reason}; {hearing.advice}"
     if backend.dispatcher is None or backend.circuit is None:
         return await _unpaired(backend)
+    # A process that only asks for its health would notice neither a loss nor the return.
+    tried, era = backend.circuit.allows(), backend.circuit.era
     try:
-        await backend.dispatcher.ping()
+        await _reach(backend.dispatcher)
     except DispatchUnavailable as error:
+        if tried:
+            backend.circuit.failed(str(error), era)
         lost_since = backend.circuit.lost_since
         since = datetime.now(UTC) if lost_since is None else datetime.fromtimestamp(lost_since, UTC)
         return since, f"redis: {error}"
-    if backend.circuit.allows():
-        backend.circuit.worked(
-            backend.circuit.era
-        )  # a process that only asks for its health would never notice the return
+    if tried:
+        backend.circuit.worked(era)
     if backend.circuit.lost_since is not None:
         return datetime.fromtimestamp(backend.circuit.lost_since, UTC), f"redis: {backend.circuit.reason}"
     return await _unpaired(backend)
+
+
+async def _reach(dispatcher: Dispatcher) -> None:
+    """Make sure that a server answers, and writes, as far as it is one that may refuse to."""
+    if isinstance(dispatcher, WritingDispatcher):
+        await dispatcher.try_write()
+    else:
+        await dispatcher.ping()
+
+
+async def _refusal(backend: Backend) -> str:
+    """Return why a store that has answered a read does not write; "" where it does, or where that is not asked."""
+    dispatcher: object = backend.dispatcher
+    if backend.circuit is None and isinstance(dispatcher, WritingDispatcher):
+        try:
+            await dispatcher.try_write()
+        except DispatchUnavailable as error:
+            return f"redis: {error}"
+    return ""
 
 
 async def _unpaired(backend: Backend) -> tuple[datetime | None, str]:

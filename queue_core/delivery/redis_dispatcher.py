@@ -320,6 +320,11 @@ class RedisDispatcher:
             await self._client.ping()
         return time.perf_counter() - start
 
+    async def try_write(self) -> None:
+        async with within(self._timeout):
+            # The key is never there; that it may be written is checked before that is found.
+            await self._client.set(self._keys.probe, "", xx=True)
+
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks about the server; what a server does not report is None."""
         async with within(self._timeout):

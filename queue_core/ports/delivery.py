@@ -120,6 +120,19 @@ class AnnouncingDispatcher(Protocol):
         ...
 
 
+@runtime_checkable
+class WritingDispatcher(Protocol):
+    """A dispatcher whose server may read and refuse to write."""
+
+    async def try_write(self) -> None:
+        """Send a write that changes nothing.
+
+        Raises:
+            DispatchUnavailable: the server does not answer, or refuses it: it is full, or its user may not write.
+        """
+        ...
+
+
 class Hearing(Protocol):
     """Whether notifications arrive. They only save reads: without them all processes poll the store."""
 

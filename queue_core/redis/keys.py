@@ -13,6 +13,7 @@ P is `<prefix>{<queue>}:`. Delivery, in both modes that use Redis (the ready set
 | `<prefix>identity:other_database` | string | another database whose processes use this Redis, too; expires |
 | `<prefix>identity:checked` | string | there while a process has compared lately: the others need not; expires |
 | `<prefix>identity:other_redis` | string | the address of another Redis that processes of that database use; expires |
+| `<prefix>probe` | – | never there; a write that would change it shows whether the server writes |
 | `P event_seq` | string | number of the last message of events |
 | `P waiters` | ZSET id → ms | jobs whose end is waited for; expires |
 | `P sleepers` | string | on a cluster: workers wait for messages of this queue's offers; expires |
@@ -116,6 +117,7 @@ class Keys:
         self.other_database = f"{prefix}identity:other_database"
         self.checked = f"{prefix}identity:checked"
         self.other_redis = f"{prefix}identity:other_redis"
+        self.probe = f"{prefix}probe"
         self.queues = f"{prefix}queues"
         self.workers = f"{prefix}workers"
         self.leaders = f"{prefix}leaders"

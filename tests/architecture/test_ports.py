@@ -22,6 +22,7 @@ PARTIAL = {
     "ReplicatedStore",
     "RestoringStore",
     "TransactionalStore",
+    "WritingDispatcher",
 }
 
 

@@ -143,7 +143,7 @@ class TestJudgement:
             ({"aof_last_write_status": "err"}, "redis persistence", "fail", "disk"),
             ({"maxmemory_policy": "allkeys-lru"}, "redis eviction", "warn", "noeviction"),
             ({"maxmemory_policy": "allkeys-lru", "maxmemory": 1 << 30}, "redis eviction", "fail", "noeviction"),
-            ({"maxmemory": 1 << 20}, "redis memory", "warn", "maxmemory"),
+            ({"maxmemory": (1 << 20) + 1}, "redis memory", "warn", "maxmemory"),
             ({"clock_skew": 3.0}, "redis clock", "warn", "NTP"),
             ({"tcp_keepalive": 0}, "redis keepalive", "warn", "300"),
             ({"appendfsync": "no"}, "redis persistence", "warn", "everysec"),
@@ -157,6 +157,12 @@ class TestJudgement:
         (check,) = [check for check in check_redis(REDIS | facts) if check.level != "ok"]
         assert (check.name, check.level) == (name, level)
         assert advice in check.advice
+
+    @pytest.mark.parametrize(("policy", "level"), [("noeviction", "fail"), ("allkeys-lru", "ok")])
+    def test_a_full_redis_accepts_no_writes(self, policy: str, level: str) -> None:
+        facts = REDIS | {"maxmemory": 1 << 20, "maxmemory_policy": policy}
+        (role,) = [check for check in check_redis(facts) if check.name == "redis role"]
+        assert (role.level, "accepts" in role.finding) == (level, level == "ok")
 
     @pytest.mark.parametrize(
         ("number", "said"),

@@ -169,3 +169,20 @@ async def test_a_backlog_of_its_absence_comes_in_order(jobs: JobQueue, own_serve
         await asyncio.to_thread(own_servers.redis.start)
         assert await eventually(lambda: len(order) >= 201)
     assert order == list(range(-1, 200))
+
+
+async def test_a_process_that_only_asks_sees_that_it_is_full(jobs: JobQueue, own_servers: EmbeddedServers) -> None:
+    assert (await jobs.health()).degraded_since is None
+    await asyncio.to_thread(full, own_servers)
+    async with JobQueue(settings=jobs.settings) as another:
+        found = await another.health()
+        assert found.healthy
+        assert found.degraded_since is not None
+        assert "memory" in found.reason
+        assert (await another.health()).degraded_since == found.degraded_since
+        await asyncio.to_thread(with_room, own_servers)
+
+        async def whole() -> bool:
+            return (await another.health()).degraded_since is None
+
+        assert await eventually(whole)

@@ -9,6 +9,7 @@ from jobconsole.format.humanize import exact, plural
 
 REDIS_LEAST = (7, 0)
 SLOTS = 16_384
+_ROOM = "raise maxmemory, or find what else fills this server"
 
 
 def check_redis(facts: Facts) -> list[Check]:
@@ -33,6 +34,9 @@ def _redis_version(facts: Facts) -> Check:
 
 def _redis_role(facts: Facts) -> Check:
     role = str(facts["role"])
+    most = int(facts["maxmemory"] or 0)
+    if most and int(facts["used_memory"] or 0) >= most and facts["maxmemory_policy"] == "noeviction":
+        return Check("redis role", "fail", "refuses writes: it is full", _ROOM)
     if role in {"master", "None"}:
         return Check("redis role", "ok", "accepts writes")
     return Check("redis role", "fail", f"a {role}", "connect to the primary server")
@@ -70,7 +74,7 @@ def _memory(facts: Facts) -> Check:
     text = f"{used / 1048576:.0f} MiB of {most / 1048576:.0f} MiB" if most else f"{used / 1048576:.0f} MiB, no limit"
     if not most or used <= CROWDED * most:
         return Check("redis memory", "ok", text)
-    return Check("redis memory", "warn", text, "raise maxmemory, or find what else fills this server")
+    return Check("redis memory", "warn", text, _ROOM)
 
 
 def _redis_clock(facts: Facts) -> Check:

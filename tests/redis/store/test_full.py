@@ -31,6 +31,10 @@ async def test_work_goes_on_when_there_is_room_again(own_servers: EmbeddedServer
                 with pytest.raises(StoreRefused, match="memory") as refused:
                     await jobs.enqueue("hold")
                 assert refused.value.passing
+                health = await jobs.health()
+                assert (health.healthy, health.pending is not None) == (False, True)
+                assert "memory" in health.reason
                 client.config_set("maxmemory", 0)
                 await until_status(jobs, running.id, "completed")
+                assert (await jobs.health()).healthy
                 await until_status(jobs, (await jobs.enqueue("hold")).id, "completed")
