@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from queue_core.delivery.redis_dispatcher import CHUNK, RedisDispatcher, Wholeness, as_it_came
+from queue_core.delivery.redis_dispatcher import CHUNK, RedisDispatcher, Wholeness, as_it_came, is_of
 from queue_core.model.addresses import Host
 from queue_core.model.job import Ready
 from queue_core.model.settings import RedisSettings
@@ -63,8 +63,8 @@ class ClusterWholeness(Wholeness):
 
     async def _check_server(self) -> str:
         nodes = await self._client.masters()
-        found = await asyncio.gather(*(node.info("server") for node in nodes.values()))
-        self._runs = {host: str(one["run_id"]) for host, one in zip(nodes, found, strict=True)}
+        found = await asyncio.gather(*(self._ask_run(node) for node in nodes.values()))
+        self._runs = dict(zip(nodes, found, strict=True))
         marker = " ".join(sorted(self._runs.values()))
         if marker != self._marker:
             self._marker = marker
@@ -79,7 +79,7 @@ class ClusterWholeness(Wholeness):
         for queue in witnesses.values():
             commands.get(self._keys.of(queue, "generation"))
         for (host, _), marker in zip(witnesses.items(), await commands.execute(), strict=True):
-            if not isinstance(marker, str) or marker.partition(":")[0] != self._runs.get(host):
+            if not is_of(marker, self._runs.get(host)):
                 for queue in [queue for queue in self._whole_at if self._homes.get(queue) == host]:
                     del self._whole_at[queue]
 
@@ -91,7 +91,7 @@ class ClusterWholeness(Wholeness):
         await self._locate(queues)
         homes = {home for queue in queues if (home := self._homes[queue]) is not None}
         for home in homes.difference(self._runs):
-            self._runs[home] = str((await self._client.node(home).info("server"))["run_id"])
+            self._runs[home] = await self._ask_run(self._client.node(home))
         return ""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError
 
 from queue_core.delivery.pairing import PairingRecord
 from queue_core.model.events import Event, by_queue, encode_events, encode_text
@@ -37,11 +38,35 @@ AT_ONCE = 100
 """Queues looked at in one round trip, and of those that were whole before, in one round."""
 
 
+UNKNOWN = "unknown"
+"""In place of the run id of a server whose user may not run INFO."""
+
+
+def run_of(information: Any) -> str:
+    """Return the run id that a server answers to INFO, or that it is not known.
+
+    Raises:
+        redis.RedisError: what it answers is another error.
+    """
+    if isinstance(information, NoPermissionError):
+        return UNKNOWN
+    if isinstance(information, BaseException):
+        raise information
+    return str(information["run_id"])
+
+
+def is_of(marker: object, run: str | None) -> bool:
+    """Return whether a marker was written in this run of the server; where that is not known, whether there is one."""
+    return isinstance(marker, str) and marker != "" and run in (UNKNOWN, marker.partition(":")[0])
+
+
 class Wholeness:
     """Markers begin with the run id of the server on which they were written.
 
     After a restart or a failover the id is another one, after FLUSHALL the marker is gone. One marker is for the
     server, so that queues about which nothing is doubtful cost nothing; one for each queue shows that it was rebuilt.
+    Without the right to run INFO only a marker that is gone shows anything: what a restart or a failover has lost, the
+    audit finds as it finds a lost offer.
     """
 
     def __init__(self, client: Redis, scripts: Scripts, keys: Keys, ready: str) -> None:
@@ -51,6 +76,8 @@ class Wholeness:
         self._ready = ready
         # the server's marker as last read
         self._marker = ""
+        # whether it was logged that the run id is not known
+        self._noted = False
         # time.monotonic at which queues were last found whole under this marker, the longest ago first
         self._whole_at: dict[str, float] = {}
 
@@ -93,8 +120,11 @@ class Wholeness:
         commands.get(self._keys.generation)
         commands.info("server")
         marker, information = await commands.execute(raise_on_error=False)
-        run = str(information["run_id"])
-        if not isinstance(marker, str) or marker.partition(":")[0] != run:
+        run = self._note(run_of(information))
+        # A foreign value of another kind there is no marker.
+        if isinstance(marker, Exception) and not str(marker).startswith("WRONGTYPE"):
+            raise marker
+        if not is_of(marker, run):
             marker = f"{run}:{secrets.token_hex(4)}"
             await self._client.set(self._keys.generation, marker)
         if marker != self._marker:
@@ -108,7 +138,23 @@ class Wholeness:
 
     async def _read_run(self, queues: Sequence[str]) -> str:
         """Return the run id of the server of these queues."""
-        return str((await self._client.info("server"))["run_id"])
+        return await self._ask_run(self._client)
+
+    async def _ask_run(self, client: Redis) -> str:
+        try:
+            return run_of(await client.info("server"))
+        except NoPermissionError:
+            return self._note(UNKNOWN)
+
+    def _note(self, run: str) -> str:
+        """Log once that a run id is not known; return it."""
+        if run == UNKNOWN and not self._noted:
+            self._noted = True
+            logger.warning(
+                "redis: this user has no permissions to run the 'info' command: jobs may start late after a restart or "
+                "a failover of the server"
+            )
+        return run
 
     async def _check_queues(self, queues: Sequence[str], run: str) -> list[bool]:
         """Return for each queue whether it is whole; remove what would stop delivery, or stay for ever."""
@@ -118,7 +164,7 @@ class Wholeness:
         for queue, (marker, *places) in zip(queues, await self._scripts.run_many(calls), strict=True):
             strangers = [names[place - 1] for place in places]
             await self._remove(queue, strangers)
-            found.append(marker.partition(":")[0] == self._run_of(queue, run) and self._ready not in strangers)
+            found.append(is_of(marker, self._run_of(queue, run)) and self._ready not in strangers)
         return found
 
     async def _remove(self, queue: str, names: Sequence[str]) -> None:

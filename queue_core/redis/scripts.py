@@ -11,12 +11,15 @@ from typing import Any, NamedTuple
 
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
-from redis.exceptions import NoScriptError
+from redis.exceptions import NoPermissionError, NoScriptError, ResponseError
 
 from queue_core.blocks import blocks_of
 from queue_core.redis.cluster import ClusterClient
 from queue_core.redis.pipeline import PipelinedConnection
 
+_NOT_ALLOWED = re.compile(r"can't run this command or subcommand script: .*@user_script:(\d+)")
+"""What Redis 7.0 answers where a script's user lacks a command, given the line of the script."""
+_COMMAND = re.compile(r"redis\.p?call\('(\w+)'")
 _SHARED = re.compile(r"^-- with: (\w+)$", re.MULTILINE)
 
 
@@ -38,6 +41,17 @@ def _blocks(package: str) -> dict[str, str]:
 def digest(package: str, name: str) -> str:
     """Return what a server that knows the script calls it."""
     return hashlib.sha1(source(package, name).encode(), usedforsecurity=False).hexdigest()
+
+
+def _naming_command(error: Exception, package: str, name: str) -> Exception:
+    """Return the error that a script ended with; where its user lacks a command, one that names it."""
+    place = _NOT_ALLOWED.search(str(error))
+    if place is None:
+        return error
+    command = _COMMAND.search(source(package, name).splitlines()[int(place[1]) - 1])
+    if command is None:
+        return error
+    return NoPermissionError(f"this user has no permissions to run the '{command[1].lower()}' command")
 
 
 class Call(NamedTuple):
@@ -78,9 +92,9 @@ class Scripts:
             again = await self._execute([calls[place] for place in forgotten], together)
             for place, answer in zip(forgotten, again, strict=True):
                 answers[place] = answer
-        for answer in answers:
+        for call, answer in zip(calls, answers, strict=True):
             if isinstance(answer, Exception):
-                raise answer
+                raise _naming_command(answer, self._package, call.name)
         return answers
 
     async def _load(self, calls: Sequence[Call]) -> None:
@@ -100,7 +114,7 @@ class Scripts:
             name, keys, args = calls[0]
             try:
                 return [await self._client.evalsha(digest(self._package, name), len(keys), *keys, *args)]
-            except NoScriptError as error:
+            except ResponseError as error:
                 return [error]
         pipeline: Pipeline = self._client.pipeline(transaction=together)
         for name, keys, args in calls:

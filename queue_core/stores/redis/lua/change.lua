@@ -109,6 +109,7 @@ local admitted, order_wait, blocked, pending, most = KEYS[3], KEYS[4], KEYS[5], 
 -- with: clock
 -- with: ordering
 -- with: frozen
+-- with: epoch
 -- with: renew
 local answers = {}
 for i = 1, #KEYS - 8 do
@@ -218,11 +219,11 @@ return answers
 -- name: renew
 -- Shared: a new token for a job that an operator changes, so that an operation that had chosen it before skips it. Made as by
 --   `claim`, which goes on behind it.
-local run_now
+local epoch_now
 local function renew(key)
-  run_now = run_now or tonumber(string.sub(string.match(redis.call('INFO', 'server'), 'run_id:(%x+)'), 1, 7), 16) % 1000
+  epoch_now = epoch_now or epoch_of(key .. stamp)
   local last = number(string.sub(redis.call('HGET', key, 'token') or '0', 1, 16))
-  redis.call('HSET', key, 'token', digits(math.max(now, last + 1)) .. string.format('%03d', run_now))
+  redis.call('HSET', key, 'token', digits(math.max(now, last + 1)) .. epoch_now)
 end
 
 -- name: restore
@@ -232,6 +233,7 @@ end
 -- Returns for each job 1 where this changed it, else 0.
 -- with: clock
 -- with: frozen
+-- with: epoch
 -- with: renew
 local answers = {}
 for i = 1, #KEYS - 4 do
@@ -265,6 +267,7 @@ local admitted, order_wait, blocked, pending, most = KEYS[13], KEYS[14], KEYS[15
 -- with: ordering
 -- with: unique
 -- with: frozen
+-- with: epoch
 -- with: renew
 local answers = {}
 for i = 1, #KEYS - 20 do
@@ -325,6 +328,7 @@ local admitted, order_wait, blocked, pending, most = KEYS[12], KEYS[13], KEYS[14
 -- with: ordering
 -- with: unique
 -- with: frozen
+-- with: epoch
 -- with: renew
 -- with: transfer_parts
 local moves, answers, coming, named = ARGV[1] == 'move', {}, {}, nil

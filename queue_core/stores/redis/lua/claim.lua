@@ -36,6 +36,7 @@ return order and order ~= '-' and order or ''
 -- A token: microseconds (16 digits), which grow from claim to claim whatever the clock does, and the server's run (3
 -- digits): what a failover lost is not given out a second time.
 -- with: clock
+-- with: epoch
 -- with: waiting
 -- with: allowance
 if redis.call('EXISTS', KEYS[1]) == 1 then
@@ -53,6 +54,7 @@ for i = 1, #KEYS - 10 do
   local key, id = KEYS[10 + i], ARGV[first + i]
   local job = redis.pcall('HMGET', key, 'status', 'type', 'payload', 'priority', 'rank', 'retry_count', 'max_retries',
     'crashes', 'created_at', 'tags', 'ordering_key', 'losses', 'headers', 'token', 'claim')
+  if job.err and not string.find(job.err, '^WRONGTYPE') then redis.call('HMGET', key, 'status') end -- raises it
   if not job[1] then
     gone[#gone + 1] = id
   elseif not seen[id] and (every or wanted[job[2]]) then
@@ -73,8 +75,7 @@ if not sorted then
   end)
 end
 local most, starting, tokens, ahead = allowance(limit - #answers, begin, KEYS[4], KEYS[10], ARGV[6], ARGV[7], ARGV[8], ARGV[9])
-local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
-local epoch = string.format('%03d', tonumber(string.sub(run, 1, 7), 16) % 1000)
+local epoch = epoch_of(name)
 local last = math.max(now, number(redis.call('GET', KEYS[6])) + 1) - 1
 local expiry = digits(now + lease)
 local ids, leases, changed = {}, {}, {}
@@ -151,6 +152,7 @@ end
 local answers = {}
 for i, key in ipairs(KEYS) do
   local job = redis.pcall('HMGET', key, unpack(names))
+  if job.err and not string.find(job.err, '^WRONGTYPE') then redis.call('HMGET', key, 'status') end -- raises it
   answers[i] = job[1] and job or {}
   for _, one in ipairs(job[1] and cut or {}) do
     job[one[1]] = job[one[1]] and string.sub(job[one[1]], 1, one[2])

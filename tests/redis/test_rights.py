@@ -1,0 +1,163 @@
+"""A user of Redis that may do what it needs: the one of the documentation, and others that lack something."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobconsole.embedded.servers import EmbeddedServers
+from jobconsole.exporter.reading import Reader
+from queue_core.errors import StoreRefused
+from queue_core.model.filters import Filter
+from queue_core.ports.store import ClaimRequest
+from queue_core.queue import JobQueue
+from queue_core.stores.postgres.migrate import migrate
+from tests.cli.running import Cli
+from tests.conformance.working import until, until_status, working
+from tests.conftest import StartServers
+from tests.redis_topology.clients import plain_client
+
+PATIENCE = 30.0
+OPERATING = Path(__file__).parents[2] / "docs" / "operating.md"
+MODES = ("redis", "postgres+redis")
+
+As = Callable[[str], JobQueue]
+"""Returns a queue whose user has these rights."""
+
+
+def documented() -> str:
+    """Return the rights that the documentation names."""
+    (rights,) = re.findall(r"^ACL SETUSER jobs on >secret (.*)$", OPERATING.read_text(encoding="utf-8"), re.MULTILINE)
+    return str(rights)
+
+
+@pytest.fixture
+def servers(start_servers: StartServers) -> EmbeddedServers:
+    """Servers of this test alone, with which the doctor finds no fault but PostgreSQL's."""
+    return start_servers(redis_appendonly=True)
+
+
+@pytest.fixture
+def hand(servers: EmbeddedServers) -> Iterator[Any]:
+    """A client that may do everything."""
+    with plain_client(servers.redis_url) as client:
+        yield client
+
+
+@pytest.fixture(params=MODES)
+def queue_as(request: pytest.FixtureRequest, servers: EmbeddedServers, hand: Any) -> As:
+    """Both modes with a user of some rights."""
+    if request.param != "redis":
+        migrate(servers.postgres_url)
+
+    def made(rights: str) -> JobQueue:
+        hand.execute_command("ACL", "SETUSER", "jobs", "reset", "on", ">secret", *rights.split())
+        hand.execute_command("ACL", "LOG", "RESET")
+        url = servers.redis_url.replace("://", "://jobs:secret@")
+        return JobQueue(redis=url) if request.param == "redis" else JobQueue(postgres=servers.postgres_url, redis=url)
+
+    return made
+
+
+def refused(hand: Any) -> set[str]:
+    """Return what the server has refused to the user."""
+    entries = [dict(zip(one[::2], one[1::2], strict=True)) if isinstance(one, list) else one for one in hand.acl_log()]
+    return {str(one["object"]) for one in entries}
+
+
+async def run_and_show(jobs: JobQueue) -> None:
+    """Let jobs run in several ways, have an operator change one, and look at them."""
+
+    @jobs.task
+    async def work(n: int) -> int:
+        if n < 0:
+            raise ValueError(n)
+        return n
+
+    events = jobs.bus.subscribe()
+    heard = asyncio.ensure_future(anext(events))
+    async with working(jobs):
+        for options in ({}, {"delay": 0.05, "unique": "key", "ordering_key": "key"}):
+            handle = await jobs.enqueue("work", {"n": 1}, **options)
+            assert await handle.result(PATIENCE) == 1
+        handles = await jobs.enqueue_many("work", [{"n": n} for n in range(60)])
+        assert [await handle.result(PATIENCE) for handle in handles] == list(range(60))
+        dead = await jobs.enqueue("work", {"n": -1}, max_retries=0)
+        await until_status(jobs, dead.id, "dead")
+        assert (await jobs.operations.change("retry", [dead.id])).ids == (dead.id,)
+        await until_status(jobs, dead.id, "dead")
+
+        async def at_work() -> bool:
+            return (await jobs.health()).workers == 1
+
+        await until(at_work)
+        health = await jobs.health()
+        assert (health.healthy, health.degraded_since, health.reason) == (True, None, "")
+        assert len((await jobs.inspector.jobs(Filter(), 100)).jobs) == 63
+        states = (await Reader(jobs.inspector, jobs.dispatcher, jobs.settings.mode, PATIENCE).ping()).backends
+        assert all(state.up for state in states.values())
+        async with asyncio.timeout(PATIENCE):
+            assert await heard
+
+
+def commands_of(jobs: JobQueue) -> Cli:
+    """Return the command line for the servers of a queue."""
+    names = {"REDIS__URL": jobs.settings.redis.url, "POSTGRES__URL": jobs.settings.postgres.url}
+    given = {f"JOBS__{name}": url.get_secret_value() for name, url in names.items() if url is not None}
+    return Cli(given if len(given) > 1 else {"JOBS__QUEUE_BACKEND": "redis", **given})
+
+
+async def test_the_documented_user_needs_no_more(queue_as: As, hand: Any) -> None:
+    async with queue_as(documented()) as jobs:
+        await run_and_show(jobs)
+        assert refused(hand) == set()
+        cli = commands_of(jobs)
+        checks = (await asyncio.to_thread(cli, "doctor", "--json")).body["checks"]
+        assert {one["name"] for one in checks if one["level"] == "fail"} <= {"durability"}
+        assert (await asyncio.to_thread(cli, "health")).out.startswith("ok, ")
+        assert (await asyncio.to_thread(cli, "job", "list")).code == 0
+    assert refused(hand) <= {"config|get"}
+
+
+async def test_without_info_jobs_run(queue_as: As, hand: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async with queue_as("~jobs:* &jobs:* +@all -info") as jobs:
+        await run_and_show(jobs)
+        found = await asyncio.to_thread(commands_of(jobs), "doctor", "--json")
+        assert [one for one in found.body["checks"] if one["name"] == "redis" and "'info' command" in one["said"]]
+    assert refused(hand) == {"info"}
+    lines = [record.getMessage() for record in caplog.records if record.name != "queue_core.jobs"]
+    assert len([line for line in lines if "'info' command" in line]) == 1
+    assert "audit failed" not in caplog.text
+
+
+@pytest.mark.parametrize("queue_as", ["redis"], indirect=True)
+async def test_what_a_claim_may_not_read_stays(queue_as: As, hand: Any) -> None:
+    async with queue_as("~jobs:* &jobs:* +@all") as jobs:
+        waiting = await jobs.enqueue("work")
+    async with queue_as("~jobs:* &jobs:* +@all -hmget") as jobs:
+        with pytest.raises(StoreRefused, match="permissions to run the 'hmget' command"):
+            await jobs.store.claim(ClaimRequest("default", "w", ("work",), 5, 30.0, [waiting.id]))
+        with pytest.raises(StoreRefused, match="permissions to run the 'hmget' command"):
+            await jobs.inspector.get(waiting.id)
+    assert hand.zcard("jobs:{default}:pending") == 1
+
+
+@pytest.mark.parametrize("queue_as", ["redis"], indirect=True)
+async def test_the_command_that_a_script_lacks_is_named(queue_as: As) -> None:
+    async with queue_as("~jobs:* &jobs:* +@all -incrby -hincrby") as jobs:
+        with pytest.raises(StoreRefused, match=r"permissions to run the 'h?incrby' command"):
+            await jobs.enqueue("work")
+
+
+async def test_who_may_not_write_is_not_well(queue_as: As) -> None:
+    async with queue_as("~jobs:* &jobs:* +@all") as jobs:
+        await jobs.health()
+    async with queue_as("~jobs:* &jobs:* +@all -set") as jobs:
+        health = await jobs.health()
+        assert "permissions to run the 'set' command" in health.reason
+        assert health.healthy == (health.degraded_since is not None) == (jobs.settings.mode != "redis")
