@@ -66,15 +66,25 @@ def random_name(kind: str) -> str:
 
 
 @contextmanager
-def fresh_database(server_url: str, template: str | None = None) -> Iterator[str]:
-    """Make a database, answer its address, and remove it at the end."""
+def fresh_database(server_url: str, template: str | None = None, encoding: str | None = None) -> Iterator[str]:
+    """Make a database, answer its address, and remove it at the end; with an encoding, an empty one that has it."""
     name = random_name("jobconsole_test_")
     try:
-        url = servers.create_database(server_url, name, template)
+        if encoding is None:
+            url = servers.create_database(server_url, name, template)
+        else:
+            url = _encoded_database(server_url, name, encoding)
         see_tables(url)
         yield url
     finally:
         servers.drop_database(server_url, name)
+
+
+def _encoded_database(server_url: str, name: str, encoding: str) -> str:
+    made = "create database {} encoding {} template template0 lc_collate 'C' lc_ctype 'C'"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(sql.SQL(made).format(sql.Identifier(name), encoding))
+    return servers.database_url(server_url, name)
 
 
 def see_tables(url: str) -> None:

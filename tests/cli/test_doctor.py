@@ -17,11 +17,12 @@ from queue_core.model.report import Overview, QueueInfo, WorkerInfo
 from queue_core.stores.postgres.migrate import migrate
 from tests.cli.running import Cli
 from tests.conftest import StartServers
+from tests.servers import SessionServers, fresh_database
 
 NOW = datetime(2026, 1, 30, 3, 7, tzinfo=UTC)
 
 POSTGRES: dict[str, Any] = {
-    "version": "15.4", "version_number": 150004, "schema": 1, "schema_known": 1, "fsync": True,
+    "version": "15.4", "version_number": 150004, "encoding": "UTF8", "schema": 1, "schema_known": 1, "fsync": True,
     "full_page_writes": True, "synchronous_commit": "on", "read_only": False, "connections": 5, "max_connections": 100,
     "oldest_transaction_s": None, "oldest_transaction_pid": None, "prepared_transactions": 0, "invalid_indexes": [],
     "held_snapshots": [], "blockers": [], "partitions_ahead_days": 7, "tables": {}, "clock_skew_s": 0.1,
@@ -88,6 +89,7 @@ class TestJudgement:
         ("facts", "name", "level", "advice"),
         [
             ({"version": "14.9", "version_number": 140009}, "postgres version", "fail", "PostgreSQL 15"),
+            ({"encoding": "SQL_ASCII"}, "database encoding", "fail", "ENCODING 'UTF8' TEMPLATE template0"),
             ({"schema": 0}, "schema", "fail", "jobconsole migrate"),
             ({"schema": 2}, "schema", "fail", "upgrade this program"),
             ({"read_only": True}, "postgres role", "fail", "primary"),
@@ -252,6 +254,12 @@ class TestRealServers:
         cli("job", "enqueue", "nobody")
         code, levels = self.levels(cli)
         assert (code, levels["types"]) == (1, "fail")
+
+    def test_a_database_that_lacks_characters(self, servers: SessionServers) -> None:
+        with fresh_database(servers.postgres_url, encoding="LATIN1") as url:
+            cli = Cli({"JOBS__POSTGRES__URL": url})
+            code, levels = self.levels(cli)
+            assert (code, levels["database encoding"]) == (1, "fail")
 
     def test_without_redis_there_is_nothing_to_say_about_it(self, cli: Cli) -> None:
         alone = Cli({"JOBS__POSTGRES__URL": cli.environ["JOBS__POSTGRES__URL"]})

@@ -113,6 +113,15 @@ def _postgres_version(facts: Facts) -> Check:
     return Check("postgres version", "fail", text, "upgrade the server to PostgreSQL 15 or later")
 
 
+def _encoding(facts: Facts) -> Check:
+    encoding = facts["encoding"]
+    if encoding == "UTF8":
+        return Check("database encoding", "ok", encoding)
+    text = f"{encoding}: jobs, results and errors with other characters cannot be stored"
+    advice = "move to a database made with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0 (pg_dump, pg_restore)"
+    return Check("database encoding", "fail", text, advice)
+
+
 SECOND_STORE = "an earlier version has tables in schema '{}', too"
 SECOND_STORE_ADVICE = "stop the programs of that version, and drop its tables once they hold no jobs"
 
@@ -288,6 +297,7 @@ def _operators(facts: Facts) -> Check:
 
 _POSTGRES: Sequence[Callable[[Facts], Check]] = (
     _postgres_version,
+    _encoding,
     check_schema,
     _writable,
     _durability,

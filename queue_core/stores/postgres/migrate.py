@@ -64,7 +64,8 @@ def migrate(url: str, schema: str = SCHEMA) -> list[int]:
         StoreUnavailable: no connection, or the tables stayed locked.
         SchemaNewer: a newer version of this program has migrated the database.
         SchemaEarlier: an earlier version has made tables that cannot be taken over.
-        SchemaError: a grant is missing, or a migration failed; it was rolled back, those before it stay.
+        SchemaError: a grant is missing, the database has no schema and another encoding than UTF8, or a migration
+            failed; it was rolled back, those before it stay.
     """
     applied: list[int] = []
     for _ in range(CONNECTIONS - 1):
@@ -106,10 +107,13 @@ def pending(url: str, schema: str = SCHEMA) -> Pending:
 
     Raises:
         ConfigurationError, StoreUnavailable, SchemaNewer: see `migrate`.
+        SchemaError: the database has no schema and another encoding than UTF8.
     """
     with _connect(url, "any") as connection:
         found = schema_version(connection, schema)
-        earlier = connection.execute(load("migrate/earlier", schema)).fetchall()
+        earlier = connection.execute(load(EARLIER, schema)).fetchall()
+        if found == 0 and not earlier:
+            _require_unicode(connection, schema)
     return pending_from(found, MIGRATIONS, earlier[0][0] if earlier else None)
 
 
@@ -123,6 +127,7 @@ def _connect(url: str, server: str = "read-write") -> Iterator[Connection]:
             connect_timeout=CONNECT_SECONDS,
             target_session_attrs=server,
             application_name="queue_core migrate",
+            # Where the server's is SQL_ASCII, which is the default there, the driver returns texts as bytes.
             client_encoding="UTF8",
         ) as connection:
             yield connection
@@ -175,9 +180,11 @@ class _Migrating:
             return
         if not may_create:
             raise SchemaError(_missing_grant(self._schema, exists, role, database))
+        earlier = self._run(EARLIER).fetchall() if found == 0 else []
+        if found == 0 and not earlier:
+            _require_unicode(self._connection, self._schema)
         if not exists:
             self._run("migrate/make_schema")
-        earlier = self._run(EARLIER).fetchall() if found == 0 else []
         if earlier:
             self._take_over(earlier[0][0])
         if earlier or found == RENAMED:
@@ -221,6 +228,20 @@ class _Migrating:
         # Literal in the only sense that counts: it comes from a file of this package.
         text = sql.SQL(load(query, self._schema).decode())
         return self._connection.execute(text.format(**names))
+
+
+def _require_unicode(connection: Connection, schema: str) -> None:
+    """Make sure that the database can keep the characters of any job; one that has a schema is used as it is.
+
+    Raises:
+        SchemaError: its encoding is not UTF8.
+    """
+    ((encoding, database),) = connection.execute(load("migrate/encoding", schema)).fetchall()
+    if encoding != "UTF8":
+        raise SchemaError(
+            f'the encoding of the database "{database}" is {encoding}, which cannot keep every text; '
+            f"use one that was made with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
+        )
 
 
 def _missing_grant(schema: str, exists: bool, role: str, database: str) -> str:

@@ -334,11 +334,11 @@ class PostgresInspector:
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks, in seconds and bytes. A schema that does not fit is no error here.
 
-        backend, version, version_number (such as 180006); schema (0: none) and schema_known; earlier (the
-        PostgreSQL schema in which a version before 1 has its tables, None: none); fsync, full_page_writes,
-        synchronous_commit, read_only; connections and max_connections; oldest_transaction_s and
-        oldest_transaction_pid (None: no other transaction is open), prepared_transactions, held_snapshots (of slots
-        and standbys: kind, name, and for how many transactions); blockers (transactions that others wait for on these
+        backend, version, version_number (such as 180006), encoding (of the database); schema (0: none) and
+        schema_known; earlier (the PostgreSQL schema in which a version before 1 has its tables, None: none); fsync,
+        full_page_writes, synchronous_commit, read_only; connections and max_connections; oldest_transaction_s and
+        oldest_transaction_pid (None: no other transaction is open), prepared_transactions, held_snapshots (of slots and
+        standbys: kind, name, and for how many transactions); blockers (transactions that others wait for on these
         tables, and idle ones with locks there, the oldest first; see locks in sql/read.sql); invalid_indexes;
         partitions_ahead_days (None: no schema); tables (name → live, dead, bytes, vacuumed_s); clock_skew_s (server
         minus this machine, give or take clock_skew_error_s); notifications_s (until the first one arrived; None: none

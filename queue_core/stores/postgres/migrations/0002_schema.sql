@@ -190,7 +190,7 @@ CREATE INDEX job_history_id ON {schema}.job_history (id);
 CREATE INDEX job_history_newest ON {schema}.job_history (finished_at, id);
 
 -- Make the history's partitions from yesterday to some days ahead, days in UTC. Returns how many were missing. A table made
--- apart and then attached leaves the hot path's writers alone, where CREATE TABLE … PARTITION OF locks them out.
+-- apart and then attached leaves the hot path's writers alone, where CREATE TABLE ... PARTITION OF locks them out.
 -- Days that another session has made while this one waited are read from the catalog: names that were looked for before are remembered as
 -- missing, and to wait for an advisory lock does not change that.
 CREATE FUNCTION {schema}.make_job_history(days_ahead int) RETURNS int LANGUAGE plpgsql AS $$
@@ -545,7 +545,7 @@ CREATE INDEX operations_signatures ON {schema}.operations USING gin (signatures)
 -- The jobs that an operation was asked for, as they were then. No foreign key: they go in batches, before their operation.
 CREATE TABLE {schema}.operation_members (
     operation int NOT NULL,
-    -- 1, 2, 3 … without a gap
+    -- 1, 2, 3, without a gap
     position int NOT NULL,
     -- a text, for what was requested need be no id of a job
     job_id text COLLATE "C" NOT NULL,

@@ -36,6 +36,10 @@ SELECT to_regnamespace('{schema}') IS NOT NULL,
        coalesce(has_schema_privilege(to_regnamespace('{schema}'), 'CREATE'), has_database_privilege(current_database(), 'CREATE')),
        current_user::text, current_database()::text
 
+-- name: encoding
+-- Return the encoding and the name of the database.
+SELECT current_setting('server_encoding'), current_database()::text
+
 -- name: make_schema
 -- Make the schema.
 CREATE SCHEMA IF NOT EXISTS {schema}

@@ -135,6 +135,7 @@ SELECT queue_id, (127 - (rank >> 45))::int AS priority, count(*) FROM {schema}.j
 -- What doctor asks of the server, as one row of names and values; needs no schema.
 SELECT current_setting('server_version') AS version,
        current_setting('server_version_num')::int AS version_number,
+       current_setting('server_encoding') AS encoding,
        current_setting('fsync')::bool AS fsync,
        current_setting('full_page_writes')::bool AS full_page_writes,
        current_setting('synchronous_commit') AS synchronous_commit,
