@@ -189,6 +189,7 @@ def _sqlite(settings: JobsSettings) -> Backend:
         SqliteEventBus(file, watcher),
         SqliteSchedules(file, rules),
         SqliteOperations(file, rules),
+        check_writes=file.check_writes,
     )
 
 

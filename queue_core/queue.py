@@ -369,7 +369,7 @@ class JobQueue(Housed, JobVerbs):
         return before
 
     async def health(self) -> Health:
-        """Return how the queue is; a store that does not answer makes it unhealthy and raises nothing."""
+        """Return how the queue is; a store that cannot be read or written makes it unhealthy and raises nothing."""
         return await health(self._backend, self.settings.mode)
 
     async def stats(self) -> Stats:

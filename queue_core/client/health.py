@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from queue_core.errors import QueueCoreError
 from queue_core.model.filters import parse
-from queue_core.model.report import QueueInfo
+from queue_core.model.report import Overview, QueueInfo
 from queue_core.model.rules import band
 from queue_core.ports.backend import Backend
 from queue_core.ports.delivery import Dispatcher, DispatchUnavailable, WritingDispatcher
@@ -22,7 +22,7 @@ HEARING = 5.0
 class Health:
     """The health of the queue, from the view of this process."""
 
-    # jobs can be enqueued and run; also while degraded
+    # the store takes jobs, and hands them to workers, if any; also while degraded
     healthy: bool
     # queued, scheduled and retrying jobs; None: the store did not answer
     pending: int | None
@@ -34,7 +34,7 @@ class Health:
     # since when this process works without Redis, or with one that refuses writes or is not its database's, or without
     # the notifications of PostgreSQL; None: none of them
     degraded_since: datetime | None
-    # why it is not healthy, or degraded, or that handlers are stuck; else empty
+    # why it is not healthy, or degraded, that jobs wait and no worker is alive, or that handlers are stuck; else empty
     reason: str
     # handlers that live workers gave up and that still run; None: the store did not answer
     stuck: int | None = None
@@ -68,21 +68,43 @@ async def health(backend: Backend, mode: str) -> Health:
     except QueueCoreError as error:
         return Health(False, None, None, None, mode, None, str(error))
     since, reason = await _degraded(backend)
-    refusal = await _refusal(backend)
-    reason = refusal or reason
-    stuck = sum(worker.stuck for worker in overview.workers if not worker.lost)
-    if stuck and not reason:
-        reason = f"handlers that their workers gave up still run: {stuck}"
+    refused = await _refused(backend)
     return Health(
-        healthy=not refusal,
+        healthy=not refused,
         pending=sum(queue.pending for queue in overview.queues),
         running=sum(queue.started for queue in overview.queues),
         workers=sum(not worker.lost for worker in overview.workers),
         mode=mode,
         degraded_since=since,
-        reason=reason,
-        stuck=stuck,
+        reason=refused or reason or _remark(overview),
+        stuck=sum(worker.stuck for worker in overview.workers if not worker.lost),
     )
+
+
+async def _refused(backend: Backend) -> str:
+    """Return why the store, which can be read, cannot be written; empty where it can, or reads show it."""
+    dispatcher: object = backend.dispatcher
+    try:
+        if backend.check_writes is not None:
+            await backend.check_writes()
+        elif backend.circuit is None and isinstance(dispatcher, WritingDispatcher):
+            await dispatcher.try_write()
+    except QueueCoreError as error:
+        return str(error)
+    except DispatchUnavailable as error:
+        return f"redis: {error}"
+    return ""
+
+
+def _remark(overview: Overview) -> str:
+    """Return what keeps jobs from their end although the store and the delivery work, or an empty text."""
+    alive = [worker for worker in overview.workers if not worker.lost]
+    waiting = sum(queue.pending for queue in overview.queues)
+    if waiting and not alive:
+        lost = f" ({len(overview.workers)} lost)" if overview.workers else ""
+        return f"no worker is alive{lost}: what is pending waits for one"
+    stuck = sum(worker.stuck for worker in alive)
+    return f"handlers that their workers gave up still run: {stuck}" if stuck else ""
 
 
 async def _degraded(backend: Backend) -> tuple[datetime | None, str]:
@@ -115,17 +137,6 @@ async def _reach(dispatcher: Dispatcher) -> None:
         await dispatcher.try_write()
     else:
         await dispatcher.ping()
-
-
-async def _refusal(backend: Backend) -> str:
-    """Return why a store that has answered a read does not write; "" where it does, or where that is not asked."""
-    dispatcher: object = backend.dispatcher
-    if backend.circuit is None and isinstance(dispatcher, WritingDispatcher):
-        try:
-            await dispatcher.try_write()
-        except DispatchUnavailable as error:
-            return f"redis: {error}"
-    return ""
 
 
 async def _unpaired(backend: Backend) -> tuple[datetime | None, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from queue_core.ports.delivery import Dispatcher, EventBus, Hearing
@@ -31,6 +32,8 @@ class Backend(NamedTuple):
     pairing: Pairing | None = None
     # whether notifications arrive, where workers are woken by them
     hearing: Hearing | None = None
+    # makes sure that the store can be written, where that it can be read does not show it; raises StoreUnavailable
+    check_writes: Callable[[], Awaitable[None]] | None = None
 
     async def open(self) -> None:
         """Connect to the store and check its schema; the other parts connect at their first use.

@@ -278,9 +278,12 @@ class TestRealServers:
         assert answer.code == 0
         assert answer.body == {
             "version": 1, "status": "ok", "healthy": True, "mode": "postgres+redis", "pending": 1, "running": 0,
-            "workers": 0, "degraded_since": None, "reason": "",
+            "workers": 0, "degraded_since": None, "reason": "no worker is alive: what is pending waits for one",
         }  # fmt: skip
-        assert cli("health").out == "ok, mode postgres+redis\n1 pending, 0 running, 0 workers alive\n"
+        assert cli("health").out == (
+            "ok, mode postgres+redis\n1 pending, 0 running, 0 workers alive\n"
+            "no worker is alive: what is pending waits for one\n"
+        )
         own_servers.redis.pause()
         answer = cli("health", "--json")
         assert (answer.code, answer.body["status"], answer.body["pending"]) == (0, "degraded", 1)

@@ -57,10 +57,13 @@ async def test_what_became_of_jobs(jobs: JobQueue) -> None:
 
 
 async def test_health(jobs: JobQueue) -> None:
+    found = await jobs.health()
+    assert (found.healthy, found.pending, found.running, found.workers) == (True, 0, 0, 0)
+    assert (found.mode, found.degraded_since, found.reason) == (jobs.settings.mode, None, "")
     await jobs.enqueue_many("wait", [{}] * 3)
     found = await jobs.health()
-    assert (found.healthy, found.pending, found.running, found.workers) == (True, 3, 0, 0)
-    assert (found.mode, found.degraded_since, found.reason) == (jobs.settings.mode, None, "")
+    assert (found.healthy, found.pending, found.degraded_since) == (True, 3, None)
+    assert found.reason == "no worker is alive: what is pending waits for one"
     claimed = await jobs.store.claim(ClaimRequest("default", "w", ("wait",), 1, 60.0))
     assert len(claimed) == (await jobs.health()).running
 
@@ -76,7 +79,24 @@ async def test_what_lost_workers_have_given_up_does_not_run(jobs: JobQueue) -> N
         return (await jobs.health()).workers == 1
 
     await until(seen)
-    assert (await jobs.health()).stuck == 2
+    await jobs.enqueue("wait")
+    found = await jobs.health()
+    assert (found.stuck, found.reason) == (2, "handlers that their workers gave up still run: 2")
+
+
+async def test_jobs_that_wait_beside_lost_workers_are_reported(jobs: JobQueue) -> None:
+    heart = jobs.store.open_heartbeat()
+    await asyncio.to_thread(heart.renew, worker_beat(interval=0.001))
+    await asyncio.to_thread(heart.close)
+
+    async def seen() -> bool:
+        return (await jobs.health()).workers == 0
+
+    await until(seen)
+    assert (await jobs.health()).reason == ""
+    await jobs.enqueue("wait")
+    found = await jobs.health()
+    assert (found.healthy, found.reason) == (True, "no worker is alive (1 lost): what is pending waits for one")
 
 
 @pytest.fixture

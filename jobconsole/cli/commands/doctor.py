@@ -180,8 +180,8 @@ def _show_health(output: Output, found: Health) -> None:
     status = _status(found)
     colour = _COLOURS[{"ok": "ok", "degraded": "warn", "failing": "fail"}[status]]
     output.line(f"{output.paint(status, colour)}, mode {found.mode}")
-    if found.healthy:
-        counts = (found.pending or 0, found.running or 0, found.workers or 0)
+    if found.pending is not None:
+        counts = (found.pending, found.running or 0, found.workers or 0)
         output.line("{} pending, {} running, {} alive".format(*map(exact, counts[:2]), plural(counts[2], "worker")))
     if found.reason:
         output.line(harmless(found.reason, 400))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sqlite3
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -34,6 +36,9 @@ BROKEN = frozenset(
 
 REFUSED = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError, sqlite3.InterfaceError)
 """Errors of values, not of the file."""
+
+ROOM = 1 << 16
+"""Bytes that a few jobs take, with what SQLite writes about them."""
 
 _CONSTRAINTS = {
     "queues_name_check": "a queue's name has 1 to 200 characters",
@@ -69,11 +74,31 @@ def _reason(code: int, text: str, path: str) -> str:
         return _why_not_open(path, text)
     reasons = {
         sqlite3.SQLITE_READONLY: f"{path} or its folder is read-only for this user, and SQLite writes into both",
-        sqlite3.SQLITE_FULL: f"the disk that holds {path} is full",
+        sqlite3.SQLITE_FULL: _full(path),
         sqlite3.SQLITE_CORRUPT: f"{path} is damaged ({text}); restore it from a backup",
         sqlite3.SQLITE_INTERRUPT: f"{path} gave no answer in time",
     }
     return reasons.get(code, f"{path}: {text}")
+
+
+def _full(path: str | Path) -> str:
+    return f"the disk that holds {path} is full"
+
+
+def check_room(path: Path) -> None:
+    """Make sure that the disk takes a few bytes more; nothing of them stays.
+
+    Raises:
+        StoreUnavailable: it is full.
+    """
+    try:
+        # A file without a name: what the system counts as free is not what this user may write.
+        with tempfile.TemporaryFile(dir=path.parent, buffering=0) as file:
+            full = file.write(bytes(ROOM)) < ROOM
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    if full:
+        raise StoreUnavailable("sqlite", _full(path))
 
 
 def _why_not_open(path: str, text: str) -> str:

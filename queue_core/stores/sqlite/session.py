@@ -22,7 +22,7 @@ from queue_core.model.filters import Term, contains, host_of, payload_holds
 from queue_core.model.settings import SqliteSettings
 from queue_core.runtime import Clock, SystemClock
 from queue_core.stores.sqlite.dialect import load
-from queue_core.stores.sqlite.file import BROKEN, BUSY, check_place, primary_code, translate
+from queue_core.stores.sqlite.file import BROKEN, BUSY, check_place, check_room, primary_code, translate
 from queue_core.stores.sqlite.migrate import BEGIN, COMMIT, DURABLE, ROLLBACK, prepare, statements
 from queue_core.threads import DaemonThreads
 
@@ -348,6 +348,16 @@ class SqliteFile:
             if not isinstance(error.__cause__, sqlite3.Error) or primary_code(error.__cause__) not in BUSY:
                 raise
             await self.read(lambda transaction: transaction.now)
+
+    async def check_writes(self) -> None:
+        """Make sure that jobs can be written: that the lock is to be had in time, and that the disk has room.
+
+        Raises:
+            StoreUnavailable, SchemaMissing, SchemaNewer, SchemaError, ConfigurationError: see `SqliteConnection`.
+        """
+        # Without a change, its end writes nothing.
+        await self.write_soft(lambda transaction: transaction.now)
+        await self.read(lambda _: check_room(Path(self.settings.path).expanduser().absolute()))
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Read what the hot path needs."""
