@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -77,6 +78,8 @@ def _start(number: int) -> str | None:
 
 CHECK_SECONDS = 0.25
 """Seconds between two checks whether the others are still there: a question to the system for each of them."""
+ANSWER_SECONDS = 0.5
+"""How long the store is waited for when a worker is gone: it may have unregistered before its end."""
 AGAIN = (0.0, 0.5, 2.0, 10.0)
 """Seconds after which a worker is written off, each time: a server may carry out its last calls after its end."""
 
@@ -87,28 +90,42 @@ class Neighbours:
     def __init__(self, store: JobStore, reclaim: Callable[[], Awaitable[int]]) -> None:
         self._store = store
         self._reclaim = reclaim
+        # asks the store who is there now, for `learn`; set by the worker
+        self.ask: Callable[[], None] = lambda: None
         # worker -> its process
         self._known: dict[str, str] = {}
+        # those whose processes are gone, until the answer of the store: until when it is waited for
+        self._asked: dict[str, float] = {}
+        self._answered = asyncio.Event()
         # (seconds of time.monotonic at which it is due, worker)
         self._gone: list[tuple[float, str]] = []
 
     def learn(self, neighbours: Sequence[Neighbour]) -> None:
         """Take note of who is there now, as the store knows it."""
         self._known = dict(neighbours)
+        for worker in list(self._asked):
+            self._note(worker, crashed=worker in self._known)
+            self._answered.set()
 
     async def run(self) -> None:
         """Watch for ever."""
         while True:
-            await asyncio.sleep(CHECK_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_SECONDS):
+                    await self._answered.wait()
+            self._answered.clear()
             await self.check()
 
     async def check(self) -> None:
         """Write those off that are gone since the last check, and those again that are due."""
         now = time.monotonic()
-        for worker in [worker for worker, process in self._known.items() if is_gone(process)]:
-            logger.warning("the process of worker %s is gone; its jobs are taken back", worker)
-            del self._known[worker]
-            self._gone += [(now + wait, worker) for wait in AGAIN]
+        for worker in [worker for worker, until in self._asked.items() if until <= now]:
+            self._note(worker, crashed=True)
+        noted = {*self._asked, *(worker for _, worker in self._gone)}
+        gone = [worker for worker, process in self._known.items() if worker not in noted and is_gone(process)]
+        if gone:
+            self._asked |= dict.fromkeys(gone, now + ANSWER_SECONDS)
+            self.ask()
         due = sorted({worker for at, worker in self._gone if at <= now})
         if not due:
             return
@@ -118,6 +135,15 @@ class Neighbours:
         except QueueCoreError as error:
             logger.warning("the jobs of %s wait for the store: %s", ", ".join(due), error)
             self._gone += [(now + AGAIN[1], worker) for worker in due]
+
+    def _note(self, worker: str, crashed: bool) -> None:
+        """Let a worker be written off. One that has stopped in order, too: others may have unregistered it."""
+        if crashed:
+            logger.warning("the process of worker %s is gone; its jobs are taken back", worker)
+        del self._asked[worker]
+        self._known.pop(worker, None)
+        now = time.monotonic()
+        self._gone += [(now + wait, worker) for wait in AGAIN]
 
 
 async def write_off(store: JobStore, reclaim: Callable[[], Awaitable[int]], workers: Sequence[str]) -> None:

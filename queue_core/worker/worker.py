@@ -256,6 +256,7 @@ class Worker:
             self,
             self._fetcher.claims,
         )
+        self._sweeper.neighbours.ask = heartbeat.wake
         if isinstance(self._jobs.store, AttentiveStore):
             heartbeat.may_rest, heartbeat.hears = self._may_rest, self._jobs.store.hears
             self._jobs.store.on_order(self.id, heartbeat.place, heartbeat.wake)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from queue_core.ports.store import Neighbour
 from queue_core.worker import neighbours
 from tests.architecture.sources import ROOT
-from tests.waiting import until
+from tests.waiting import eventually, until
 
 ASK = (
     "from queue_core.worker import neighbours as lives; print(lives.place(), '|', lives.process(), flush=True); input()"
@@ -80,3 +83,71 @@ def test_two_containers_on_one_host_are_two_places() -> None:
         assert place != neighbours.place()
     finally:
         process.communicate("\n")
+
+
+class Watching:
+    """The watch over one other worker, with a store that remembers who is registered."""
+
+    def __init__(self, process: str) -> None:
+        self.registered = {"other": process}
+        self.written_off: list[str] = []
+        self.asked = 0
+        self.watch = neighbours.Neighbours(self, self.reclaim)  # type: ignore[arg-type]
+        self.watch.ask = self.ask
+        self.answers = True
+        self.learn()
+
+    def learn(self) -> None:
+        self.watch.learn([Neighbour(*one) for one in self.registered.items()])
+
+    def ask(self) -> None:
+        self.asked += 1
+        if self.answers:
+            asyncio.get_running_loop().call_soon(self.learn)
+
+    async def write_off(self, workers: Sequence[str], place: str) -> None:
+        assert place == neighbours.place()
+        self.written_off += workers
+
+    async def reclaim(self) -> int:
+        return 0
+
+    async def until_written_off(self) -> None:
+        running = asyncio.create_task(self.watch.run())
+        try:
+            assert await eventually(lambda: bool(self.written_off))
+        finally:
+            running.cancel()
+        assert self.asked == 1
+
+
+@pytest.fixture
+def ended() -> str:
+    """A process that has ended."""
+    process, _, said = start()
+    process.communicate("\n")
+    return said
+
+
+GONE = "the process of worker other is gone; its jobs are taken back"
+
+
+async def test_a_worker_that_has_unregistered_is_not_warned_about(ended: str, caplog: pytest.LogCaptureFixture) -> None:
+    watching = Watching(ended)
+    watching.registered.clear()
+    await watching.until_written_off()
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_one_that_has_not_is_warned_about_once(
+    ended: str, answers: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where the store does not answer."""
+    watching = Watching(ended)
+    watching.answers = answers
+    await watching.until_written_off()
+    watching.learn()
+    await watching.watch.check()
+    assert caplog.messages == [GONE]
+    assert watching.asked == 1
