@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from queue_core.model.codec import long_number
 from queue_core.model.text import safe
 
 _TOKEN = re.compile(r'[{}\[\],:]|"(?>[^"\\]+|\\.)*+"|[^\s{}\[\],:"]+')
@@ -46,8 +47,8 @@ def value_of(text: str) -> Any:
         raise NotJson(_plain(error.msg), error.pos) from None
     except NotJson as error:
         raise NotJson(error.reason, _place_of(text, error.reason.split(maxsplit=1)[0])) from None
-    except ValueError as error:
-        raise NotJson(str(error).split(";", maxsplit=1)[0]) from None
+    except ValueError:
+        raise NotJson(f"it holds {long_number()}") from None
 
 
 def pretty(text: str) -> str:

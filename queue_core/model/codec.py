@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -71,6 +72,11 @@ def _encode_plain(value: Any) -> str | None:
     return None if "\\u0000" in text else text
 
 
+def long_number() -> str:
+    """Name, for people, the numbers that Python's JSON neither reads nor writes."""
+    return f"a number of more than {sys.get_int_max_str_digits():,} digits"
+
+
 class Written(dict[str, Any]):
     """A payload with the JSON text that it was read from, which is stored as it is: 1.10 does not become 1.1."""
 
@@ -83,8 +89,8 @@ def encode_payload(payload: object, limit: int) -> str:
     """Return a payload as JSON text.
 
     Raises:
-        InvalidJob: not a dict of JSON values with text keys, NaN or infinity, a NUL character, a lone surrogate,
-            or nested too deeply.
+        InvalidJob: not a dict of JSON values with text keys, NaN or infinity, a number of too many digits, a NUL
+            character, a lone surrogate, or nested too deeply.
         TooLarge: more than `limit` bytes.
     """
     if not isinstance(payload, dict):
@@ -108,6 +114,8 @@ def _encode(value: object, what: str, written: str | None = None) -> str:
     except UnicodeEncodeError:
         raise InvalidJob(f"{what} holds a lone surrogate, which is no Unicode text") from None
     except (TypeError, ValueError, RecursionError) as error:
+        if "integer string conversion" in str(error):
+            raise InvalidJob(f"{what} holds {long_number()}") from None
         raise InvalidJob(f"{what} is not JSON: {_reason(error)}") from None
     if "\\u0000" in text and _has_nul(value):
         raise InvalidJob(f"{what} holds a NUL character, which PostgreSQL cannot store")

@@ -70,7 +70,9 @@ WRONG = {
     "job enqueue t null": "the payload must be a JSON object of parameter names, not null",
     'job enqueue t {"a":NaN}': "the payload is not JSON: NaN has no JSON form",
     'job enqueue t {"a":-Infinity}': "the payload is not JSON: -Infinity has no JSON form",
-    'job enqueue t {"a":1e999}': "the payload is not JSON: NaN and infinity have no JSON form",
+    'job enqueue t {"a":1e999}': "the payload holds a number that is too large: 1e999",
+    'job enqueue t {"a":[-1.5e100000]}': "the payload holds a number that is too large: -1.5e100000",
+    f'job enqueue t {{"a":{"9" * 6000}}}': "the payload holds a number of more than 4,300 digits",
     r'job enqueue t {"a":"\u0000"}': "the payload holds a NUL character, which PostgreSQL cannot store",
     r'job enqueue t {"a":"\ud800"}': "the payload holds a lone surrogate, which is no Unicode text",
     "job enqueue t --at 2030-01-01T00:00:00": "run_at 2030-01-01T00:00:00 has no time zone; two machines would read it "

@@ -130,6 +130,7 @@ class TestACheck:
                 "error: line 2 column {}: the payload is not JSON: a key between double quotes is expected",
             ),
             ('{"to": NaN}', "error: line 1 column 8: the payload is not JSON: NaN has no JSON form"),
+            (f'{{"to": {"9" * 5000}}}', "error: the payload is not JSON: it holds a number of more than 4,300 digits"),
             ("[1]", "error: a payload is a dict of parameter names, not list"),
             ('{"to": "\\u0000"}', "error: the payload holds a NUL character, which PostgreSQL cannot store"),
             ('{"to": "\\ud800"}', "error: the payload holds a lone surrogate, which is no Unicode text"),

@@ -93,6 +93,11 @@ def test_what_is_not_json_is_refused_at_any_depth(make: Callable[[], Any]) -> No
             encode_payload(payload, 1 << 30)
 
 
+def test_a_number_of_too_many_digits_is_named_without_advice_for_programs() -> None:
+    with pytest.raises(InvalidJob, match=r"^the payload holds a number of more than 4,300 digits$"):
+        encode_payload({"a": [10**5000]}, 1 << 20)
+
+
 def test_what_a_payload_may_hold_besides_plain_values() -> None:
     payload = {"a": Colour.RED, "b": {Colour.RED: True, 1: None}, "c": (1, 2), "d": _nested(97, {})}
     assert json.loads(encode_payload(payload, 1 << 20)) == json.loads(json.dumps(payload))

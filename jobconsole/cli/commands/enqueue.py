@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from math import isinf
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jobconsole.actions.schema import SchemaUnusable, validate_payload
@@ -21,6 +22,7 @@ from jobconsole.present.facts import moment
 from jobconsole.settings import queue_of
 from queue_core.client.middleware import Middleware
 from queue_core.errors import InvalidJob, QueueCoreError, StoreUnavailable
+from queue_core.model.codec import long_number
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
@@ -261,7 +263,7 @@ def checked_object(payload: Any) -> dict[str, Any]:
 
 def _decoded(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except RecursionError:
         raise InvalidJob("the payload is not JSON: it is nested too deeply") from None
     except json.JSONDecodeError as error:
@@ -269,8 +271,15 @@ def _decoded(text: str) -> Any:
         raise InvalidJob(f"the payload is not JSON: {error.msg} at {where}") from None
     except InvalidJob:
         raise
-    except ValueError as error:  # a number of too many digits
-        raise InvalidJob(f"the payload is not JSON: {error}") from None
+    except ValueError:  # Python's advice is one for programs
+        raise InvalidJob(f"the payload holds {long_number()}") from None
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if isinf(value):
+        raise InvalidJob(f"the payload holds a number that is too large: {safe(text, 40)}")
+    return value
 
 
 def _no_constant(name: str) -> NoReturn:
