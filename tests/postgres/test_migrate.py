@@ -85,6 +85,32 @@ def test_tables_of_somebody_else_are_named_in_one_sentence(empty_postgres_url: s
         migrate(empty_postgres_url)
 
 
+def test_the_tables_that_a_schema_has_are_those_of_its_migrations(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        there = {name for (name,) in connection.execute(load("migrate/tables", SCHEMA))}
+    assert there == migrating.tables_of(KNOWN) | {"schema_version"}
+    assert migrating.tables_of(FIRST) < migrating.tables_of(KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("damage", "lost"),
+    [
+        ("drop table saved_filters, leases cascade", "tables: leases, saved_filters"),
+        ("drop table jobs cascade; delete from schema_version where version > 2", "tables: jobs"),
+        ("delete from schema_version", "schema_version, or what is in it"),
+        ("drop table schema_version", "schema_version, or what is in it"),
+    ],
+)  # fmt: skip
+def test_what_a_schema_has_lost_is_named(postgres_url: str, damage: str, lost: str) -> None:
+    """Its programs advise to migrate, which found nothing to do, or tables that were there already."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(damage.encode())
+    said = f'^the schema "jobconsole" has lost {lost}; restore the database from a backup$'
+    for call in (migrate, migrating.pending):
+        with pytest.raises(SchemaError, match=said):
+            call(postgres_url)
+
+
 def test_no_server_is_store_unavailable() -> None:
     with pytest.raises(StoreUnavailable):
         migrate("postgresql://app@127.0.0.1:1/nothing")

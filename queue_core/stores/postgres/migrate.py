@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -64,8 +65,8 @@ def migrate(url: str, schema: str = SCHEMA) -> list[int]:
         StoreUnavailable: no connection, or the tables stayed locked.
         SchemaNewer: a newer version of this program has migrated the database.
         SchemaEarlier: an earlier version has made tables that cannot be taken over.
-        SchemaError: a grant is missing, the database has no schema and another encoding than UTF8, or a migration
-            failed; it was rolled back, those before it stay.
+        SchemaError: a grant is missing, the database has no schema and another encoding than UTF8, the schema has lost
+            tables, or a migration failed; it was rolled back, those before it stay.
     """
     applied: list[int] = []
     for _ in range(CONNECTIONS - 1):
@@ -107,14 +108,20 @@ def pending(url: str, schema: str = SCHEMA) -> Pending:
 
     Raises:
         ConfigurationError, StoreUnavailable, SchemaNewer: see `migrate`.
-        SchemaError: the database has no schema and another encoding than UTF8.
+        SchemaError: the database has no schema and another encoding than UTF8, or the schema has lost tables.
     """
     with _connect(url, "any") as connection:
-        found = schema_version(connection, schema)
-        earlier = connection.execute(load(EARLIER, schema)).fetchall()
-        if found == 0 and not earlier:
-            _require_unicode(connection, schema)
-    return pending_from(found, MIGRATIONS, earlier[0][0] if earlier else None)
+        # Of one moment, in which another process may be at work.
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        with connection.transaction():
+            found = schema_version(connection, schema)
+            earlier = connection.execute(load(EARLIER, schema)).fetchall()
+            waiting = pending_from(found, MIGRATIONS, earlier[0][0] if earlier else None)
+            if not earlier:
+                _require_whole(connection, schema, found)
+            if waiting.empty:
+                _require_unicode(connection, schema)
+    return waiting
 
 
 @contextmanager
@@ -176,11 +183,13 @@ class _Migrating:
         found = schema_version(self._connection, self._schema)
         if found > KNOWN:
             raise SchemaNewer(found, KNOWN)
+        earlier = self._run(EARLIER).fetchall() if found == 0 else []
+        if not earlier:
+            _require_whole(self._connection, self._schema, found)
         if found == KNOWN:
             return
         if not may_create:
             raise SchemaError(_missing_grant(self._schema, exists, role, database))
-        earlier = self._run(EARLIER).fetchall() if found == 0 else []
         if found == 0 and not earlier:
             _require_unicode(self._connection, self._schema)
         if not exists:
@@ -242,6 +251,31 @@ def _require_unicode(connection: Connection, schema: str) -> None:
             f'the encoding of the database "{database}" is {encoding}, which cannot keep every text; '
             f"use one that was made with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
         )
+
+
+def tables_of(version: int) -> frozenset[str]:
+    """Return the tables that a schema of this version has, but for the list of migrations and the days of history."""
+    texts = [migration.sql for migration in MIGRATIONS if migration.version <= version]
+    return frozenset(name for text in texts for name in _MADE.findall(text))
+
+
+_MADE = re.compile(r"^CREATE (?:UNLOGGED )?TABLE \{schema\}\.(\w+) \(", re.MULTILINE)
+
+
+def _require_whole(connection: Connection, schema: str, found: int) -> None:
+    """Make sure that no table has been lost, with whose name a program or a migration would fail.
+
+    Raises:
+        SchemaError: some have, or the list of migrations has.
+    """
+    there = {name for (name,) in connection.execute(load("migrate/tables", schema))}
+    if found == 0 and tables_of(FIRST) <= there:
+        lost = "schema_version, or what is in it"
+    elif lacking := tables_of(found) - there if found >= FIRST else ():
+        lost = f"tables: {', '.join(sorted(lacking))}"
+    else:
+        return
+    raise SchemaError(f'the schema "{schema}" has lost {lost}; restore the database from a backup')
 
 
 def _missing_grant(schema: str, exists: bool, role: str, database: str) -> str:

@@ -36,6 +36,10 @@ SELECT to_regnamespace('{schema}') IS NOT NULL,
        coalesce(has_schema_privilege(to_regnamespace('{schema}'), 'CREATE'), has_database_privilege(current_database(), 'CREATE')),
        current_user::text, current_database()::text
 
+-- name: tables
+-- Return the names of the tables in the schema, none where it is not there.
+SELECT relname::text FROM pg_class WHERE relnamespace = to_regnamespace('{schema}') AND relkind IN ('r', 'p') AND NOT relispartition
+
 -- name: encoding
 -- Return the encoding and the name of the database.
 SELECT current_setting('server_encoding'), current_database()::text
