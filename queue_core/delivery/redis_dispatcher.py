@@ -368,8 +368,12 @@ class RedisDispatcher:
 
     async def try_write(self) -> None:
         async with within(self._timeout):
-            # The key is never there; that it may be written is checked before that is found.
-            await self._client.set(self._keys.probe, "", xx=True)
+            try:
+                # The key is never there; that it may be written is checked before that is found.
+                await self._client.set(self._keys.probe, "", xx=True)
+            except NoPermissionError:
+                # That of an exporter, which may only read: what others may write is not known.
+                await self._client.ping()
 
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks about the server; what a server does not report is None."""

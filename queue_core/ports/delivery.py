@@ -128,7 +128,8 @@ class WritingDispatcher(Protocol):
         """Send a write that changes nothing.
 
         Raises:
-            DispatchUnavailable: the server does not answer, or refuses it: it is full, or its user may not write.
+            DispatchUnavailable: the server does not answer, or refuses it, being full for example. Of a user who may
+                only read that is not known.
         """
         ...
 

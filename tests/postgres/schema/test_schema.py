@@ -26,7 +26,7 @@ from tests.servers import random_name
 from tests.waiting import eventually
 
 APPLIED = list(range(FIRST, KNOWN + 1))
-UTILITY = ("BEGIN", "SET ", "COMMIT", "ROLLBACK", "LISTEN", "DISCARD", "CREATE", "DROP", "ALTER", "DO ")
+UTILITY = ("BEGIN", "SET ", "COMMIT", "ROLLBACK", "LISTEN", "UNLISTEN", "DISCARD", "CREATE", "DROP", "ALTER", "DO ")
 """How statements begin that cannot be prepared."""
 PARTS = ("deaths", "deaths_of")
 """Parts of other statements."""
