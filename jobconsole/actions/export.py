@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import errno
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -32,9 +35,75 @@ def create(path: Path) -> TextIO:
     return os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8", newline="")
 
 
-def discard(path: Path) -> None:
-    """Remove a file of this program, if it is there."""
-    path.unlink(missing_ok=True)
+@contextmanager
+def create_whole(path: Path) -> Iterator[TextIO]:
+    """Open a new file for UTF-8 text that only its owner can read; it gets its name when the block ends without error.
+
+    Until then it has no name, or a name of its own in the same folder that ends with `.part`, where the system or the
+    file system has no files without a name: there a process that is killed leaves it behind.
+
+    Raises:
+        FileExistsError: something has this name, at the beginning or at the end, be it a link that leads nowhere.
+        OSError: it cannot be made.
+    """
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    nameless = _open_nameless(path.parent)
+    if nameless is not None:
+        with os.fdopen(nameless, "w", encoding="utf-8", newline="") as stream:
+            yield stream
+            stream.flush()
+            # With a descriptor of a folder, which an absolute path ignores, Python follows the link to the file.
+            os.link(_path_of(nameless), path, src_dir_fd=nameless)
+        return
+    descriptor, part = tempfile.mkstemp(".part", f"{path.name[:_BEGINNING]}.", path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
+            yield stream
+        _give_name(part, path)
+    finally:
+        Path(part).unlink(missing_ok=True)
+
+
+_BEGINNING = 40
+"""Characters of a file's name with which that of its part begins: names have 255 bytes at most."""
+
+
+def _path_of(descriptor: int) -> str:
+    return f"/proc/self/fd/{descriptor}"
+
+
+def _open_nameless(folder: Path) -> int | None:
+    """Open a file that is in no folder yet; None: there are no such files here, or no way to name one later."""
+    try:
+        descriptor = os.open(folder, os.O_WRONLY | os.O_TMPFILE, 0o600)
+    except (AttributeError, OSError):
+        return None
+    if os.path.lexists(_path_of(descriptor)):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _give_name(part: str, path: Path) -> None:
+    """Give a file its name, unless something has it.
+
+    Raises:
+        FileExistsError: something has this name.
+        OSError: it cannot be given.
+    """
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without hard links: the name is taken first, for a rename alone would replace what has it.
+        create(path).close()
+        try:
+            Path(part).replace(path)
+        except BaseException:
+            path.unlink()
+            raise
 
 
 def write_over(path: Path, text: str) -> None:
@@ -134,14 +203,14 @@ async def export_file(
 
     Raises:
         FileExistsError: something has this name; it was left alone.
-        StoreUnavailable, OSError: the file was removed again.
+        StoreUnavailable, OSError: there is no file.
     """
-    with create(path) as stream:
-        try:
-            return await export(inspector, options, stream, report)
-        except BaseException:
-            discard(path)
-            raise
+    with create_whole(path) as stream:
+        number = await export(inspector, options, stream, report)
+        stream.flush()
+        # On the disk before it has its name; in a thread, for a console draws meanwhile.
+        await asyncio.to_thread(os.fsync, stream.fileno())
+    return number
 
 
 async def _pages(inspector: Inspector, target: Target) -> AsyncIterator[Sequence[Job]]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
 from jobconsole.bench.ground import (
@@ -199,20 +198,8 @@ def measure(options: BenchOptions, write: Callable[[str], None]) -> BenchReport:
         DemoError: a server or a worker cannot be used; the error knows its exit code.
         ConfigurationError: the mode is not available.
     """
-    with _ending_signals(), open_ground(options) as ground:
+    with open_ground(options) as ground:
         bench = Bench(options, ground, write)
         run_loop(bench.run())
     assert bench.report is not None
     return bench.report
-
-
-@contextmanager
-def _ending_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end this program as Ctrl+C does: by way of everything that has to be cleaned up."""
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

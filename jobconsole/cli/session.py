@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jobconsole.cli.failures import Refused, confirm, note
@@ -102,6 +104,19 @@ def connected(options: argparse.Namespace, output: Output, command: Command, cha
             await jobs.close()
 
     return asyncio.run(run())
+
+
+@contextmanager
+def ending_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end this program as Ctrl+C does: by way of everything that has to be cleaned up."""
+    # What is ignored stays so: nohup.
+    numbers = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def check_target(settings: ConsoleSettings, changes: str) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
+from jobconsole.actions.export import create_whole
 from tests.cli.conftest import Scene
-from tests.cli.running import Cli
+from tests.cli.running import PATIENCE, Cli
 from tests.cli.test_change import DEAD, scene
 
 
@@ -71,6 +75,67 @@ class TestExport:
 
     def test_nothing_chosen(self, alone: Cli) -> None:
         assert alone("dlq", "export").code == 2
+
+
+# Writes the first job, then names what is in the folder and waits for ever; arguments: whether there are files without
+# names, and those of the command.
+IN_THE_MIDDLE = """
+import asyncio, os, sys
+from jobconsole.actions import export
+from jobconsole.cli.root import main
+
+if sys.argv[1] == "named":
+    del os.O_TMPFILE
+export.PAGE = 1
+read, pages = export.whole, []
+
+
+async def whole(*arguments):
+    pages.append(arguments)
+    if len(pages) == 2:
+        print(*os.listdir(), flush=True)
+        await asyncio.Event().wait()
+    return await read(*arguments)
+
+
+export.whole = whole
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+class TestEndedInTheMiddle:
+    @pytest.mark.parametrize("files", ["nameless", "named"])
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
+    def test_there_is_no_file(self, three: Cli, tmp_path: Path, number: signal.Signals, files: str) -> None:
+        if files == "nameless" and not has_nameless(tmp_path):
+            pytest.skip("this file system has no files without names")
+        words = ["dlq", "export", "--all", "--output", "e.jsonl", "--tracebacks"]
+        process = subprocess.Popen(
+            [sys.executable, "-c", IN_THE_MIDDLE, files, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=three.environ,
+            text=True,
+        )
+        three.started.append(process)
+        assert process.stdout is not None
+        there = process.stdout.readline().split()
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == (-number if number == signal.SIGKILL else 130)
+        left = [path.name for path in tmp_path.iterdir()]
+        if files == "nameless":
+            assert there == left == []
+        else:
+            assert [Path(name).suffix for name in there] == [".part"]
+            assert left == (there if number == signal.SIGKILL else [])
+
+
+def has_nameless(folder: Path) -> bool:
+    with create_whole(folder / "tried") as stream:
+        nameless = not list(folder.iterdir())
+        stream.write("")
+    (folder / "tried").unlink()
+    return nameless
 
 
 class TestOpen:

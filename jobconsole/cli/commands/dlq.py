@@ -25,7 +25,7 @@ from jobconsole.cli.selection import (
     search_body,
     selection_of,
 )
-from jobconsole.cli.session import connected
+from jobconsole.cli.session import connected, ending_signals
 from jobconsole.cli.signatures import add_verbs_on_one
 from jobconsole.cli.tables import GROUPS, group_body, show_table
 from jobconsole.format.humanize import plural
@@ -54,7 +54,7 @@ def run_export(options: argparse.Namespace, output: Output) -> int:
 
     Raises:
         UsageError, Refused, CommandError: nothing was written.
-        StoreUnavailable: the file was removed again; standard output has what was read before.
+        StoreUnavailable: there is no file; standard output has what was read before.
     """
     from jobconsole.actions.export import ExportOptions
     from jobconsole.actions.plan import Target
@@ -78,7 +78,8 @@ def run_export(options: argparse.Namespace, output: Output) -> int:
             await hint_types(jobs, chosen.where)
         return DONE
 
-    return connected(options, output, run)
+    with ending_signals():
+        return connected(options, output, run)
 
 
 def _format(options: argparse.Namespace) -> Literal["csv", "jsonl"]:

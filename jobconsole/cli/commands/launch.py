@@ -13,7 +13,7 @@ from jobconsole.cli.commands.contexts import info_of, places_of
 from jobconsole.cli.failures import DONE, FAILED, UsageError, progress
 from jobconsole.cli.output import Output, TextColumn
 from jobconsole.cli.root import Parser, add_debug, add_globals, whole
-from jobconsole.cli.session import settings_of
+from jobconsole.cli.session import ending_signals, settings_of
 from jobconsole.settings import check_servers, read_settings
 from queue_core.model.addresses import mask
 
@@ -205,7 +205,8 @@ def run_bench(options: argparse.Namespace, output: Output) -> int:
     from jobconsole.bench.measure import measure
 
     given = {name: getattr(options, name) for name in BenchOptions.__slots__ if hasattr(options, name)}
-    report = measure(BenchOptions(**given), progress)
+    with ending_signals():
+        report = measure(BenchOptions(**given), progress)
     progress("")
     if output.as_json:
         output.json(report.body())
