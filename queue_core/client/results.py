@@ -43,6 +43,9 @@ class Results:
 
         `may_run`: whether anything may run the job. Where nothing does, that is an error after a moment.
         """
+        if not job_id.isascii():
+            # No job has such an id, and one with a lone surrogate cannot be sent.
+            raise JobNotFound(job_id)
         start = time.monotonic()
         pause = READ_BACK_FIRST
         async with self._backend.bus.watch(queue, job_id) as wait:

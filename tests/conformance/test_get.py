@@ -8,7 +8,7 @@ from queue_core.model.job import Job
 from tests.conformance.making import UNKNOWN
 from tests.conformance.world import FINISHED, STATES, UNFINISHED, World
 
-NOBODY = [UNKNOWN, "", "rubbish", "00000000", "' OR true --", "\x00"]
+NOBODY = [UNKNOWN, "", "rubbish", "00000000", "' OR true --", "\x00", "\ud800"]
 
 
 @pytest.mark.parametrize("job_id", NOBODY)

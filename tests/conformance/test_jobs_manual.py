@@ -1,6 +1,7 @@
 """Jobs claimed one by one, without a Worker: the same protocol, the same fence."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,6 +21,7 @@ from queue_core import (
 )
 from queue_core.errors import FilterError
 from queue_core.model.job import new_id
+from queue_core.model.operation import Author, MemberVerb, OperationRequest
 from queue_core.worker.manual import ClaimedJob
 from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE, until, working
@@ -307,3 +309,31 @@ async def test_what_an_operator_cannot_ask_for(jobs: JobQueue, verb: str, given:
 async def test_what_cannot_be_asked_for(jobs: JobQueue, verb: str, given: dict[str, Any]) -> None:
     with pytest.raises((InvalidArgument, InvalidJob, FilterError)):
         await getattr(jobs, verb)(**given)
+
+
+@pytest.mark.parametrize("job_id", ["\ud800", "é", "\x00", "0197b3c2-5a1e-7c88-9b3e-56e26719422\udfff"])
+async def test_an_id_that_no_job_can_have(jobs: JobQueue, job_id: str) -> None:
+    """It is one that is not there, also where it is no text that can be sent."""
+    one, other = [(await jobs.enqueue("a", {})).id for _ in range(2)]
+    asked: list[Callable[[str], Awaitable[object]]] = [
+        jobs.get, jobs.attempts, jobs.cancel, jobs.compare, jobs.result, jobs.status_of, jobs.inspector.logs,
+    ]  # fmt: skip
+    for verb in asked:
+        with pytest.raises(JobNotFound) as caught:
+            await verb(job_id)
+        assert caught.value.job_id == job_id
+    with pytest.raises(JobNotFound):
+        await jobs.wait_for("default", job_id, 1.0)
+    with pytest.raises(JobNotFound):
+        await anext(jobs.events_of(job_id))
+    assert await jobs.operations.list_for_job(job_id) == []
+    assert await jobs.operations.stacks(job_id) == []
+    assert await jobs.operations.ask_stack(job_id, 0.1) is None
+    verbs: list[MemberVerb] = ["retry", "cancel", "delete", "restore", "purge"]
+    for change in verbs:
+        assert (await jobs.operations.change(change, [job_id])).ids == ()
+    assert (await jobs.operations.change("cancel", [job_id, one])).ids == (one,)
+    request = OperationRequest("cancel", "some jobs", Author("ana", "bastion-1"))
+    operation = await jobs.operations.submit(request, [job_id, other])
+    operation = await jobs.operations.run(operation.number)
+    assert (operation.state, operation.total, operation.processed, operation.skipped) == ("done", 2, 1, 1)

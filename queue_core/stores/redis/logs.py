@@ -14,6 +14,7 @@ from queue_core.model.job import LINES, LogEntry, LogLine
 from queue_core.model.report import JobStack, LogPage, TypeInfo
 from queue_core.model.settings import RedisSettings
 from queue_core.model.states import Status
+from queue_core.model.text import storable
 from queue_core.ports.operations import STACKS_OF_A_JOB
 from queue_core.ports.store import StackRequest
 from queue_core.redis.client import keys_of, make_thread_client
@@ -203,7 +204,7 @@ async def ask_stack(link: RedisLink, job_id: str) -> JobStack | None:
 async def read_stacks(link: RedisLink, job_id: str) -> list[JobStack]:
     """Return the stacks of a job that were taken, the newest first."""
     commands = link.batch()
-    commands.hgetall(link.keys.stacks(job_id))
+    commands.hgetall(link.keys.stacks(storable(job_id)))
     (rows,) = await link.send(commands)
     found = [(int(number), *json.loads(text)) for number, text in rows.items()]
     taken = sorted((row for row in found if row[3] is not None), reverse=True)

@@ -271,7 +271,9 @@ class RedisLink:
 
         The first field is `status`, or another one that every job has.
         """
-        parts = [(queue, part) for queue, ids in jobs.items() for part in chunks(ids)]
+        # A caller's id may be any text; one with a lone surrogate cannot be sent.
+        possible = {queue: [one for one in ids if one.isascii()] for queue, ids in jobs.items()}
+        parts = [(queue, part) for queue, ids in possible.items() for part in chunks(ids)]
         found: dict[tuple[str, str], list[Any]] = {}
         for some in chunks(parts, TOGETHER):
             calls = [Call("read", self.keys.jobs(queue, part), fields) for queue, part in some]

@@ -25,6 +25,7 @@ from queue_core.model.operation import (
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RedisSettings
 from queue_core.model.states import FINAL, Status
+from queue_core.model.text import storable
 from queue_core.model.triage.signatures import SignatureFacts
 from queue_core.stores.redis import change
 from queue_core.stores.redis.operations.members import Members, abandon_operations, move_call, state_keys
@@ -93,7 +94,7 @@ class RedisOperations:
         keys = [self._link.keys.operation(number, name) for name in ("", "members", "ids")]
         keys.append(self._link.keys.operations_in("preparing"))
         view = await self.get(number)
-        for part in chunks(list(dict.fromkeys(ids))):
+        for part in chunks(list(dict.fromkeys(map(storable, ids)))):
             found = await self._link.find(part, ["status", "token", "updated_at"])
             before = None if ended is None else (await self._link.queues_and_time())[1] - ended * 1e6
             args: list[Any] = [number]
@@ -202,7 +203,7 @@ class RedisOperations:
         return found[: max(limit, 0)]
 
     async def list_for_job(self, job_id: str, limit: int) -> list[Operation]:
-        (key,) = self._link.keys.operations_of([job_id])
+        (key,) = self._link.keys.operations_of([storable(job_id)])
         numbers = await self._older(key, None, limit) if limit > 0 else []
         return [one for one in await self._read(numbers) if one is not None]
 
