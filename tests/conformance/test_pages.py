@@ -1,7 +1,10 @@
 """Keyset pages: in the order of the last change, each job once, whatever happens between two pages."""
 
+from math import isfinite
+
 import pytest
 
+from queue_core.errors import FilterError
 from queue_core.model.filters import Filter, parse
 from queue_core.model.report import Order
 from tests.conformance.world import World
@@ -94,8 +97,28 @@ async def test_pages_of_the_trash(world: World) -> None:
     assert await pages(world, 2, where=Filter(trash=True)) == [claim.id for claim in claims]
 
 
-@pytest.mark.parametrize("cursor", ["", "rubbish", "2026-01-01", "' --"])
-async def test_a_cursor_that_is_none(world: World, cursor: str) -> None:
+BEHIND = [
+    "", ".0197b3c2-5a1e-7c88-9b3e-56e26719422c", " x", ". x", " \ud800", ".\ud800", " " + "9" * 19, ".\x00",
+]  # fmt: skip
+"""What may follow the time in a cursor."""
+
+
+@pytest.mark.parametrize("place", [
+    "", " ", ".", "rubbish", "2026-01-01", "' --", "\x00", "é", "\ud800", "1", "1.", "1 ", ".1", "-1", "1e999", "nan",
+    "inf", "9" * 18, "9" * 400, "9" * 5000, "-" + "9" * 400,
+])  # fmt: skip
+async def test_a_cursor_that_is_none(world: World, place: str) -> None:
+    """One error in every mode; the place of one may be a time in another one."""
     await world.insert()
-    with pytest.raises(ValueError, match="cursor"):
-        await world.inspector.jobs(Filter(), 10, cursor)
+    for cursor in (place + behind for behind in BEHIND):
+        for read in (world.inspector.jobs, world.inspector.search):
+            refused: FilterError | None = None
+            try:
+                await read(Filter(), 10, cursor)
+            except FilterError as error:
+                refused = error
+            if refused is None:
+                assert isfinite(float(place)), "no page gave this cursor"
+            else:
+                assert refused.reason == "this is no cursor that a page gave"
+                assert (refused.text, refused.position) == (cursor, 0)

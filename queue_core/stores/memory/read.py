@@ -334,5 +334,5 @@ def _key(cursor: str) -> tuple[datetime, str]:
     at, _, job_id = cursor.partition(" ")
     try:
         return moment(float(at)), job_id
-    except ValueError:
-        raise FilterError("no page gave this cursor", cursor, 0) from None
+    except (ValueError, OverflowError, OSError):  # the clock of some systems is narrower than a datetime
+        raise FilterError("this is no cursor that a page gave", cursor, 0) from None

@@ -67,7 +67,7 @@ _SAMPLED = (*LIGHT, "<<payload")
 
 
 def _place_of(cursor: str) -> tuple[int, str]:
-    match = re.fullmatch(r"(\d{1,17})\.(.+)", cursor, re.ASCII | re.DOTALL)
+    match = re.fullmatch(r"(\d{1,17})\.([\x00-\x7f]+)", cursor, re.ASCII)
     if match is None:
         raise FilterError("this is no cursor that a page gave", cursor, 0)
     return int(match[1]), match[2]

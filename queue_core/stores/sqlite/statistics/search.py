@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from math import isfinite
 from sqlite3 import Row
 from typing import Any
 
@@ -44,7 +45,8 @@ def after(cursor: str) -> dict[str, Any]:
     # A number of more digits is none that SQLite can have given out.
     if number.isdecimal() and len(number) < 19:
         with suppress(ValueError):
-            return {"at": float(at), "number": int(number)}
+            if isfinite(seconds := float(at)):
+                return {"at": seconds, "number": int(number)}
     raise FilterError("this is no cursor that a page gave", cursor, 0)
 
 
