@@ -27,6 +27,18 @@ from queue_core.model.text import safe
 from queue_core.model.triage.signatures import SignatureState
 
 
+def earlier_lives(attempts: Sequence[Attempt], died: datetime, now: datetime) -> str:
+    """Return how often the newest job of a signature was retried and when it died; "" when it never was.
+
+    `died`: when it died last.
+    """
+    before = retried_before(attempts)
+    if not before:
+        return ""
+    ends = ", ".join(moment_of(end, now) for end in (*(attempt.finished_at for attempt in before[-3:]), died))
+    return f"{plural(len(before), 'time')}, its newest job died at {ends}"
+
+
 def job_lines(job: Job, context: RenderContext, width: int) -> list[Line]:
     """Return state, type and run time of a job, and its facts but the error, which the traceback begins with."""
     glyph = context.glyphs.states[job.status]
@@ -204,12 +216,7 @@ class DetailData:
 
     def earlier(self, group: SignatureInfo, context: RenderContext) -> str:
         """Return the outcome of earlier retries: of this console's, else of those in the sample's attempts."""
-        before = [] if self.retried else retried_before(self.attempts)
-        if not before:
-            return self.retried
-        ends = [*(attempt.finished_at for attempt in before[-3:]), group.last_seen]
-        died = ", ".join(moment_of(end, context.now) for end in ends)
-        return f"{plural(len(before), 'time')}, its newest job died at {died}"
+        return self.retried or earlier_lives(self.attempts, group.last_seen, context.now)
 
 
 @dataclass(frozen=True, slots=True)

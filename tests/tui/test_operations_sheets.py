@@ -50,7 +50,7 @@ async def test_the_sheet_of_a_retry_fits_and_says_what_it_is_about(
     async with sit(size) as seat:
         await open_sheet(seat)
         await seat.until("sample   ")
-        await seat.until("never retried")
+        await seat.until("never retried by signature")
         text = seat.text()
         for part in (
             "Retry dead jobs", "5, exactly", "died     ", " on mail, all send_email", "before",
@@ -60,6 +60,20 @@ async def test_the_sheet_of_a_retry_fits_and_says_what_it_is_about(
             "no live worker runs send_email: the jobs wait",
         ):  # fmt: skip
             assert part in text, part
+
+
+async def test_retries_that_named_no_signature_are_known_by_the_newest_job(
+    sit: Sit, world: World, jobs: JobQueue
+) -> None:
+    """By a filter, or job by job; the sheet has the words of the pane beside the list."""
+    await crowd(world, 3)
+    for _ in range(2):
+        (newest,) = (await jobs.list("status:dead", limit=1)).jobs
+        assert (await jobs.operations.change("retry", [newest.id])).ids
+        await end_ready(jobs, world, "dead", 1)
+    async with sit() as seat:
+        await open_sheet(seat, error="KeyError")
+        await seat.until("before   2 times, its newest job died at", but="never retried")
 
 
 async def test_fields_are_stepped_through_and_typed_into(sit: Sit, jobs: JobQueue, buried: Buried) -> None:

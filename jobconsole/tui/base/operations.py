@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -11,6 +12,7 @@ from jobconsole.core.connection import Connection
 from jobconsole.core.model import Model
 from jobconsole.core.progress import OperationLine, operation_line, retries_of
 from jobconsole.core.rows import JobLine, job_line
+from jobconsole.present.job import earlier_lives
 from jobconsole.present.stack import LiveStack, read_stack
 from queue_core.errors import JobNotFound
 from queue_core.model.operation import Operation, Outcomes
@@ -91,11 +93,13 @@ class OperationReader:
         return [read_stack(one) for one in await self._read(lambda _: self._connection.operations.stacks(job_id))]
 
     async def facts(self, target: Target) -> Facts:
-        """Read what a target consists of, and the outcome of earlier retries of its signatures."""
+        """Read what a target consists of, and earlier retries: of its signatures, else of its newest job."""
         facts = await self._read(lambda inspector: breakdown(inspector, target))
         reported: list[str] = []
         for signature in target.signatures[:RETRIES_SHOWN]:
             reported += await self._retries(signature)
+        if not reported and len(target.signatures) == 1:
+            reported = await self._read(lambda inspector: self._lives(inspector, target))
         return (
             *facts,
             *(("before" if number == 0 else "", text) for number, text in enumerate(reported[:RETRIES_SHOWN])),
@@ -105,6 +109,18 @@ class OperationReader:
         return await self._read(
             lambda _: retries_of(self._connection.operations, signature, self._model.now, RETRIES_SHOWN)
         )
+
+    async def _lives(self, inspector: Inspector, target: Target) -> list[str]:
+        """Return how often the newest job of a signature was retried.
+
+        Its operations do not show that: those on a filter, or on single jobs, have no signature.
+        """
+        for where in target.wheres:
+            for job in (await inspector.jobs(where, 1)).jobs:
+                with suppress(JobNotFound):
+                    words = earlier_lives(await inspector.attempts(job.id), job.updated_at, self._model.now)
+                    return [words] if words else []
+        return []
 
     def _line(self, operation: Operation) -> OperationLine:
         """The line as the one that watches operations knows it, where that is as new."""

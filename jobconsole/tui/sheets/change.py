@@ -183,7 +183,7 @@ class ChangeSheet(PlanSheet):
         facts = merged(every) if self.verb == "retry" else [fact for fact in every if fact[0] != "release"]
         there = {label for label, _ in facts}
         waiting = "reading ..." if self._facts is None else "none"
-        words = {} if self._facts is None else {"before": "never retried"}
+        words = {} if self._facts is None else {"before": "never retried by signature"}
         later = [label for label in LATER.get(self.verb, ()) if label not in there]
         if not self.chosen.signatures:
             later = [label for label in later if label != "before"]
