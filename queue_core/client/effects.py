@@ -99,10 +99,11 @@ TURNS = 3
 ROUNDS = 12
 """Of the event loop, from the answer to a caller until the next insert of that caller is on its way; some 0.1 ms."""
 MOST = 20_000
-"""Jobs whose offers and events wait in memory while the server is slower than the producers; then these wait, too."""
-PATIENCE = 0.25
-"""Seconds that producers wait so for one batch. A server that takes longer hangs: later jobs are left to the
-audit, and their events are dropped, which shows as a gap."""
+"""Jobs whose offers and events wait in memory while the server is slower than the producers; then these wait, too. One
+list may be longer: it is a batch by itself, whatever its length."""
+PATIENCE, PATIENCE_EACH = 0.25, 0.00005
+"""Seconds that producers wait so for one batch, and more for each of its jobs. A server that takes longer hangs: later
+jobs are left to the audit, and their events are dropped, which shows as a gap."""
 CLOSE_SECONDS = 10.0
 
 _Creation = tuple[Sequence[NewJob], Sequence[Inserted]]
@@ -117,7 +118,8 @@ class CreationEffects:
         # jobs in there and on their way
         self._jobs = 0
         self._task: asyncio.Task[None] | None = None
-        # when the batch under way was started, by the loop's clock
+        # jobs in the batch under way, and when that was started, by the loop's clock
+        self._sending = 0
         self._started_at = 0.0
         self._moved = asyncio.Event()
         self._dropping = False
@@ -131,7 +133,7 @@ class CreationEffects:
 
     async def add(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
         """Queue the offers and events of a batch; return at once unless the backlog is full."""
-        if self._jobs >= MOST and not await self._room():
+        if self._full() and not await self._room():
             if not self._dropping:
                 logger.warning(
                     "the offers of %d jobs wait for their server; the audit offers what comes now", self._jobs
@@ -147,10 +149,19 @@ class CreationEffects:
         elif self._jobs >= LIST or time.monotonic() >= self._next_at:
             self._end_pause()
 
+    def _full(self) -> bool:
+        # One long list under way is no backlog.
+        return self._jobs >= MOST and bool(self._waiting)
+
     async def _room(self) -> bool:
         """Wait until the backlog is smaller; return False when the server seems to hang."""
-        while self._jobs >= MOST:
-            left = self._started_at + PATIENCE - asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        asked_at = loop.time()
+        while self._full():
+            # What this process does meanwhile, such as a long list, is no sign of a slow server: before the first batch
+            # that is left to the audit, the wait is one in which the one under way has its turns.
+            started_at = self._started_at if self._dropping else max(self._started_at, asked_at)
+            left = started_at + PATIENCE + PATIENCE_EACH * self._sending - loop.time()
             if left <= 0:
                 return False
             self._moved.clear()
@@ -167,6 +178,8 @@ class CreationEffects:
             if announcing is not None and self._jobs < LIST:
                 await self._wait_between()
             jobs, inserted = self._next()
+            self._sending = len(jobs)
+            self._moved.set()
             self._started_at = asyncio.get_running_loop().time()
             try:
                 if announcing is not None and len(jobs) < LIST:
@@ -181,6 +194,7 @@ class CreationEffects:
                 logger.exception("enqueued jobs were not offered")
             finally:
                 self._jobs -= len(jobs)
+                self._sending = 0
                 self._moved.set()
 
     def _announcing(self) -> AnnouncingDispatcher | None:

@@ -83,6 +83,28 @@ async def test_what_waits_to_be_told_is_bounded(
     assert dispatcher.asked[-1] == handle.id
 
 
+async def test_one_long_list_is_no_sign_of_a_slow_server(caplog: pytest.LogCaptureFixture) -> None:
+    async with JobQueue(memory=True) as jobs, asyncio.timeout(PATIENCE):
+        for _ in range(3):
+            await jobs.enqueue_many("anything", [{}] * (MOST + 1))
+        await asyncio.gather(jobs.enqueue_many("anything", [{}] * (MOST + 1)), jobs.enqueue("anything"))
+        await jobs._enqueuer.drain()
+    assert caplog.text == ""
+
+
+async def test_what_waits_behind_a_long_list_is_bounded(
+    jobs: JobQueue, dispatcher: HangingDispatcher, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(effects, "PATIENCE_EACH", 0.0)
+    async with asyncio.timeout(PATIENCE):
+        await jobs.enqueue_many("anything", [{}] * (MOST + 1))
+        await jobs.enqueue("anything")
+        assert caplog.text == ""
+        await jobs.enqueue("anything")
+    assert caplog.text.count("the audit offers what comes now") == 1
+    assert jobs._enqueuer._effects._jobs == MOST + 2
+
+
 async def test_jobs_one_after_the_other_share_sends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(effects, "SPACING", 3600.0)
     announcing = AnnouncingDispatcher()
