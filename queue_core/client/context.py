@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from queue_core.model.job import Claim, attempt_of, cut_line, headers_of
 from queue_core.model.text import storable
+from queue_core.model.validation import check_percent
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -123,12 +124,16 @@ class JobContext(ClaimFacts):
         return self._sink.stopping
 
     async def progress(self, percent: float, message: str = "") -> None:
-        """Report the job's progress, 0 to 100. Calls in a tight loop are cheap: only the newest is sent."""
+        """Report the job's progress, 0 to 100. Calls in a tight loop are cheap: only the newest is sent.
+
+        Raises:
+            InvalidArgument: no number.
+        """
         self.progress_now(percent, message)
 
     def progress_now(self, percent: float, message: str = "") -> None:
         """Do the same for handlers that are plain functions."""
-        self._sink.report(max(0, min(100, int(percent))), storable(str(message)[:200]))
+        self._sink.report(check_percent(percent), storable(str(message)[:200]))
 
     async def log(self, text: str) -> None:
         """Append a line to the job's log, where console and command line show it.

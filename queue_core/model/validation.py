@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
+from decimal import Decimal
 from itertools import pairwise
 from math import isnan
-from typing import Annotated, Any, ClassVar
+from numbers import Real
+from typing import Annotated, Any, ClassVar, SupportsInt
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
@@ -135,6 +138,22 @@ def check_queue_name(name: object) -> str:
     if name == ALL_QUEUES:
         raise InvalidJob(f"a queue cannot be named '{ALL_QUEUES}', under which rules for all queues are given")
     return check_name(name, "the queue's name")
+
+
+def check_percent(percent: object) -> int:
+    """Return the whole part of a percentage; 0 or 100 for what is beyond these.
+
+    Raises:
+        InvalidArgument: no number, or none of this size: NaN, infinity.
+    """
+    if isinstance(percent, _NUMBERS) and not isinstance(percent, bool):
+        with suppress(ValueError, OverflowError):
+            return max(0, min(100, int(percent)))
+    raise InvalidArgument(f"progress is a number from 0 to 100, not {percent!r}")
+
+
+# Real: also the numbers of numpy.
+_NUMBERS: tuple[type[SupportsInt], ...] = (int, float, Decimal, Real)  # type: ignore[assignment]
 
 
 def check_id(job_id: object) -> str:

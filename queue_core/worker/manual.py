@@ -28,6 +28,7 @@ from queue_core.model.settings import JobsSettings, Limits
 from queue_core.model.signature import failure_of
 from queue_core.model.states import Status
 from queue_core.model.text import storable
+from queue_core.model.validation import check_percent
 from queue_core.ports.backend import Backend
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.ports.store import ClaimRequest, LeaseRenewal
@@ -126,7 +127,7 @@ class ClaimedJob(ClaimFacts):
     async def refresh(self, lease: Duration | None = None, *, progress: float | None = None, message: str = "") -> None:
         """Prolong the lease from now on, by as long as it was claimed for unless given otherwise, and note progress."""
         length = self._terms.lease if lease is None else seconds(lease, "a lease")
-        percent = None if progress is None else max(0, min(100, int(progress)))
+        percent = None if progress is None else check_percent(progress)
         renewal = LeaseRenewal(self.id, self.token, percent, storable(str(message)[:200]))
         self.cancel_requested = await self._keeper.refresh(self.queue, renewal, length)
 
