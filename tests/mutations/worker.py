@@ -195,6 +195,27 @@ ABOVE = (
         keyword="nothing_follows or burst or is_there_again",
     ),
     of_worker(
+        "gaps-show-by-numbers-alone",
+        "model/events.py",
+        ("conformance/test_events.py",),
+        ('gap = not events or message.get("gap") is True', "gap = False"),
+        keyword="heard_nothing",
+    ),
+    of_worker(
+        "heartbeat-waits-for-ever",
+        "stores/postgres/session/heartbeat.py",
+        ("postgres/frozen/test_unanswered.py",),
+        ("        connection.ends = time.monotonic() + seconds + GRACE\n", ""),
+        keyword="heartbeat and session",
+    ),
+    of_worker(
+        "isolation-of-the-role",
+        "stores/postgres/session/connection.py",
+        ("postgres/test_session_settings.py",),
+        ("-c default_transaction_isolation=read\\ committed ", ""),
+        keyword="repeatable and direct",
+    ),
+    of_worker(
         "events-of-many-jobs-without-listeners",
         "worker/journal.py",
         ("worker/test_publisher.py",),
@@ -388,8 +409,8 @@ ABOVE = (
         "client/health.py",
         ("conformance/test_jobs_reports.py",),
         (
-            "for worker in overview.workers if not worker.lost)\n    if stuck",
-            "for worker in overview.workers)\n    if stuck",
+            "sum(worker.stuck for worker in overview.workers if not worker.lost)",
+            "sum(worker.stuck for worker in overview.workers)",
         ),
         keyword="lost_workers and memory",
     ),

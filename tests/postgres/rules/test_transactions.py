@@ -242,6 +242,10 @@ async def test_a_handler_s_transaction_of_another_level_cannot_let_go(store: Pos
     end = outcome(running, "completed", ordering_key=KEY)
     with pytest.raises(TransactionError, match="READ COMMITTED"):
         async with store.transaction() as connection:
+            await connection.execute("set transaction isolation level repeatable read")
             await store.settle_on(connection, end)
-    # The store's own transactions do not go by that default.
+    # The default of the role, the database or the server does not matter.
+    async with store.transaction() as connection:
+        (level,) = await (await connection.execute("show transaction_isolation")).fetchone()
+    assert level == "read committed"
     assert len((await store.settle([end]))[0].unblocked) == 1

@@ -170,11 +170,15 @@ def hot_options(settings: PostgresSettings, statement_ms: int | None = None) -> 
 
 
 async def connect(
-    settings: PostgresSettings, options: dict[str, Any], level: psycopg.IsolationLevel | None = None
+    settings: PostgresSettings,
+    options: dict[str, Any],
+    level: psycopg.IsolationLevel | None = None,
+    ours: bool = True,
 ) -> WatchedConnection:
     """Open a connection; where a pooler refuses this package's options, without them.
 
-    `level`: of transactions, where the server's own does not count.
+    `level`: of transactions, where the server's own does not count; `ours`: this package's statements run in it, and
+    no handler's, which are for the role's own settings.
 
     Raises:
         ConfigurationError: a pooler refuses the options of the address.
@@ -189,8 +193,8 @@ async def connect(
                     await connection.set_isolation_level(level)
                 if prepares(settings):
                     await _detect_pooler(settings, connection)
-                elif not (connection.info.parameter_status("DateStyle") or "ISO").startswith("ISO"):
-                    # A pooler, which takes no options, knows this one, and sets it on each session that it gives.
+                if ours and not (connection.info.parameter_status("DateStyle") or "ISO").startswith("ISO"):
+                    # A pooler has left out the options. It knows this one, and sets it on each session that it gives.
                     await connection.execute(load("connection/dates"))
             except BaseException:
                 await connection.close()

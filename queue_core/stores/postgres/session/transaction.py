@@ -159,7 +159,7 @@ class Transactions:
         options = connection_options(self._settings, KEEPALIVES) | {"prepare_threshold": None}
         try:
             async with asyncio.timeout(self._settings.timeout):
-                return await connect(self._settings, options, psycopg.IsolationLevel.READ_COMMITTED)
+                return await connect(self._settings, options, psycopg.IsolationLevel.READ_COMMITTED, ours=False)
         except BROKEN as error:
             raise translate(error) from error
 
