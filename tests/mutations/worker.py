@@ -213,7 +213,7 @@ ABOVE = (
         "stores/postgres/session/connection.py",
         ("postgres/test_session_settings.py",),
         ("-c default_transaction_isolation=read\\ committed ", ""),
-        keyword="repeatable and direct",
+        keyword="expected and repeatable",
     ),
     of_worker(
         "events-of-many-jobs-without-listeners",

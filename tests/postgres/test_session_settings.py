@@ -10,6 +10,8 @@ import psycopg
 import pytest
 
 from queue_core import JobContext, JobQueue, Worker
+from queue_core.model.settings import PostgresSettings
+from queue_core.stores.postgres.session.sessions import Sessions
 from tests.postgres.poolers.pooler import PGBOUNCER, pgbouncer
 
 PATIENCE = 60.0
@@ -31,6 +33,17 @@ SETTINGS = (
     "lc_messages = 'C'",
     "enable_indexscan = off",
 )
+
+
+EXPECTED = {
+    "client_encoding": "UTF8",
+    "default_transaction_isolation": "read committed",
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "array_nulls": "on",
+    "standard_conforming_strings": "on",
+    "extra_float_digits": "1",
+}
 
 
 @pytest.fixture(params=["direct", "pooler"])
@@ -64,6 +77,16 @@ async def working(jobs: JobQueue) -> AsyncIterator[None]:
         worker.stop()
         with suppress(asyncio.CancelledError):
             await running
+
+
+async def test_sessions_have_what_is_expected(setting: str, postgres_url: str) -> None:
+    sessions = Sessions(PostgresSettings.model_validate({"url": postgres_url}))
+    session = await sessions.take(None, asyncio.get_running_loop().time() + PATIENCE)
+    found = {}
+    for name in EXPECTED:
+        ((found[name],),) = await (await session.connection.execute(f"SHOW {name}".encode())).fetchall()
+    await sessions.close()
+    assert {name: value.split(",")[0] for name, value in found.items()} == EXPECTED
 
 
 async def test_jobs_are_written_run_and_shown(setting: str, way: str, postgres_url: str) -> None:
