@@ -240,7 +240,7 @@ async def test_a_handler_s_transaction_of_another_level_cannot_let_go(store: Pos
     await store.insert([new_job(ordering_key=KEY) for _ in range(2)])
     (running,) = await claim(store)
     end = outcome(running, "completed", ordering_key=KEY)
-    with pytest.raises(TransactionError, match="READ COMMITTED"):
+    with pytest.raises(TransactionError, match="READ COMMITTED"):  # noqa: PT012  the block is the transaction
         async with store.transaction() as connection:
             await connection.execute("set transaction isolation level repeatable read")
             await store.settle_on(connection, end)
