@@ -130,3 +130,24 @@ async def test_jobs_are_written_run_and_shown(setting: str, way: str, postgres_u
         assert (await jobs.stats()).dlq == 1
         assert (await jobs.health()).healthy
     await jobs.close()
+
+
+@pytest.mark.parametrize("setting", ["client_encoding = 'LATIN1'"], indirect=True)
+async def test_handlers_transactions_behind_a_pooler_that_ignores_options(setting: str, postgres_url: str) -> None:
+    """What ends one handler's session gives the next one that of the role."""
+    if PGBOUNCER is None:
+        pytest.skip("needs pgbouncer")
+    with pgbouncer(postgres_url, ignore_startup_parameters="extra_float_digits,options") as url:
+        jobs = JobQueue(postgres=url)
+
+        @jobs.task(name="together")
+        async def together(context: JobContext, text: str) -> str:
+            async with context.transaction() as connection:
+                await connection.execute("SELECT length(%s)", [text])
+            return text
+
+        async with asyncio.timeout(PATIENCE), working(jobs):
+            for number in range(10):
+                handle = await jobs.enqueue("together", {"text": f"€{number}"}, max_retries=0)
+                assert await handle.result() == f"€{number}"
+        await jobs.close()

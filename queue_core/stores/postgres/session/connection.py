@@ -124,7 +124,7 @@ def found_pooler(settings: PostgresSettings, why: str) -> None:
         logger.warning("a pooler is in front of PostgreSQL, going on as with jobs.postgres.prepare: false (%s)", why)
 
 
-def connection_options(settings: PostgresSettings, ours: str = "") -> dict[str, Any]:
+def connection_options(settings: PostgresSettings, ours: str = "", expected: str = EXPECTED) -> dict[str, Any]:
     """Return the keyword arguments of `psycopg.connect` that every connection here is opened with.
 
     `ours` are the options of the session that this package wants; those of the address, or of PGOPTIONS, come behind
@@ -155,7 +155,7 @@ def connection_options(settings: PostgresSettings, ours: str = "") -> dict[str, 
     }
     if ours and prepared:
         theirs = read.get("options") or os.environ.get("PGOPTIONS") or ""
-        options["options"] = " ".join(filter(None, [ours, theirs, EXPECTED]))
+        options["options"] = " ".join(filter(None, [ours, theirs, expected]))
     return options
 
 

@@ -156,7 +156,7 @@ class Transactions:
             await connection.close()
         # A handler's statements run with the server's own settings: none of the options of the hot path, but for the
         # isolation. Above this one the end of a job conflicts with each heartbeat that has renewed its lease.
-        options = connection_options(self._settings, KEEPALIVES) | {"prepare_threshold": None}
+        options = connection_options(self._settings, KEEPALIVES, expected="") | {"prepare_threshold": None}
         try:
             async with asyncio.timeout(self._settings.timeout):
                 return await connect(self._settings, options, psycopg.IsolationLevel.READ_COMMITTED, ours=False)
@@ -170,6 +170,9 @@ class Transactions:
         with suppress(StoreUnavailable, psycopg.Error):
             async with self._in_time(connection):
                 await connection.execute(load("transaction/discard"))
+            # A pooler's session then has the encoding of its role, and not the one that was asked for.
+            if connection.info.encoding != "utf-8":
+                await connection.close()
 
     @asynccontextmanager
     async def _in_time(self, connection: Connection) -> AsyncIterator[None]:
