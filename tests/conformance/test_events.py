@@ -252,6 +252,28 @@ async def test_a_gap_shows_also_to_those_who_have_heard_nothing_of_the_queue(
     await other.close()
 
 
+async def test_what_the_last_second_of_a_process_leaves_out_shows_as_a_gap(
+    mode_settings: JobsSettings, bus: EventBus
+) -> None:
+    """In PostgreSQL, whose messages of that second are used up."""
+    other = open_backend(mode_settings)
+    if other.store.name == "memory":
+        await other.close()
+        pytest.skip("what is in memory is in one process")
+    async with listening(bus) as ear:
+        await ear.until_heard(event(), other.bus)
+        ear.batches.clear()
+        said = [event() for _ in range(100)]
+        for one in said:
+            await other.bus.publish([one])
+        lost = await other.bus.omits({"a"})
+        await other.close()
+        if lost:
+            await ear.until_gap("a")
+        else:
+            await ear.until_heard(said[-1])
+
+
 async def test_an_event_that_is_too_long_for_a_message_shows_as_a_gap(bus: EventBus) -> None:
     """In PostgreSQL, which takes 8,000 bytes."""
     name = "\N{CJK UNIFIED IDEOGRAPH-4E00}" * 200
