@@ -71,6 +71,8 @@ class Watching:
         self._seconds: dict[str, str] = {}
         self._pubsub: PubSub | None = None
         self._reader: asyncio.Task[None] | None = None
+        # subscriptions that nothing waits for
+        self._ending: set[asyncio.Task[None]] = set()
         # names with whether to subscribe to them, and queues with the ids of jobs
         self._subscribing: Batcher[tuple[str, bool], None] = Batcher(self._send_names, TOGETHER)
         self._expecting: Batcher[tuple[str, str], None] = Batcher(self._send_waits, TOGETHER)
@@ -191,6 +193,11 @@ class Watching:
             self._heard_at = time.monotonic()
             second = message["channel"] in self._seconds
             channel = self._channels.get(self._seconds.get(message["channel"], message["channel"]))
+            if channel is None and message["type"] == "subscribe":
+                # Its end could not be sent, and the client library has subscribed to it again.
+                ending = asyncio.create_task(self._unsubscribe(message["channel"]))
+                self._ending.add(ending)
+                ending.add_done_callback(self._ending.discard)
             if channel is None or (second and message["type"] != "message"):
                 continue
             # A second confirmation comes after a lost connection: a message may have been missed meanwhile.
@@ -203,6 +210,7 @@ class Watching:
         """Stop listening; doing it twice is safe."""
         reader, self._reader = self._reader, None
         pubsub, self._pubsub = self._pubsub, None
+        await asyncio.gather(*self._ending, return_exceptions=True)
         if reader is not None:
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)

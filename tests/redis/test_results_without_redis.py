@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
+from redis.asyncio import Redis
 
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core import JobQueue
@@ -77,3 +78,36 @@ async def finish_probe(jobs: JobQueue) -> bool:
     except Exception:
         return False
     return True
+
+
+async def test_no_subscription_is_left_of_a_wait_that_ended_without_redis(
+    jobs: JobQueue, own_servers: EmbeddedServers
+) -> None:
+    """The client library subscribes again to all that it had when the connection was lost."""
+    async with Redis.from_url(own_servers.redis_url, decode_responses=True) as client:
+
+        async def subscribed() -> int:
+            return len(await client.pubsub_channels("*:done"))
+
+        handles = [await jobs.enqueue("task") for _ in range(3)]
+        waiting = [asyncio.create_task(handle.result(PATIENCE)) for handle in handles]
+
+        async def all_are() -> bool:
+            return await subscribed() == 2 * len(handles)
+
+        assert await eventually(all_are)
+        await asyncio.to_thread(own_servers.redis.stop)
+        for handle in handles:
+            await finish(jobs, handle)
+        assert await asyncio.gather(*waiting) == ["done"] * 3
+        await asyncio.to_thread(own_servers.redis.start)
+
+        async def is_heard_again() -> bool:
+            async with jobs.bus.watch("one", "job"):
+                return any("{one}" in name for name in await client.pubsub_channels("*:done"))
+
+        async def none_is() -> bool:
+            return await subscribed() == 0
+
+        assert await eventually(is_heard_again)
+        assert await eventually(none_is)
