@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jobconsole.cli.failures import Refused, confirm, note
@@ -111,12 +112,19 @@ def ending_signals() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end this program as Ctrl+C does: by way of everything that has to be cleaned up."""
     # What is ignored stays so: nohup.
     numbers = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    before = {number: signal.signal(number, _interrupt) for number in numbers}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Do what Ctrl+C does: an event loop ends its tasks in order, which an exception out of nowhere would break."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
 
 
 def check_target(settings: ConsoleSettings, changes: str) -> None:

@@ -73,6 +73,10 @@ class TestExport:
         assert (answer.code, answer.out) == (2, "")
         assert "give --output FILE" in answer.err
 
+    def test_a_dash_is_standard_output(self, three: Cli, tmp_path: Path) -> None:
+        assert three("dlq", "export", "--all", "--output", "-").out.count("\n") == 3
+        assert not (tmp_path / "-").exists()
+
     def test_nothing_chosen(self, alone: Cli) -> None:
         assert alone("dlq", "export").code == 2
 

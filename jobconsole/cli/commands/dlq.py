@@ -43,7 +43,7 @@ def add_export_arguments(verb: Parser) -> None:
     add_selection(verb)
     verb.add_argument("--trash", action="store_true", help="what is in the trash instead")
     verb.add_argument("--format", choices=("csv", "jsonl"), metavar="csv|jsonl", help="(default: the file's, or jsonl)")
-    verb.add_argument("--output", metavar="FILE", help="a new file (default: standard output)")
+    verb.add_argument("--output", metavar="FILE", help="a new file (default, and -: standard output)")
     verb.add_argument("--tracebacks", action="store_true", help="with tracebacks: one more read for each job")
     verb.add_argument("--limit", type=whole(1, 10**9), metavar="N", help="at most N jobs")
     verb.add_argument("--dry-run", action="store_true", help="only say how many it would be")
@@ -59,6 +59,7 @@ def run_export(options: argparse.Namespace, output: Output) -> int:
     from jobconsole.actions.export import ExportOptions
     from jobconsole.actions.plan import Target
 
+    options.output = None if options.output == "-" else options.output
     if output.as_json and options.output is None and not options.dry_run:
         raise UsageError("--json reports what was written, so the jobs need a place of their own: give --output FILE")
     chosen = selection_of(options, "status:dead", *(["trash:yes"] if options.trash else []))
