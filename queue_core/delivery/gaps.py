@@ -55,10 +55,16 @@ class GapNotices:
 
     async def close(self) -> None:
         """Try once more; idempotent."""
+        await self._stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._try()
+        # What could not be sent was noted again.
+        await self._stop()
+        self._queues.clear()
+
+    async def _stop(self) -> None:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await self._try()

@@ -26,6 +26,14 @@ async def bus(mode_settings: JobsSettings) -> AsyncIterator[EventBus]:
     await backend.close()
 
 
+@pytest.fixture
+async def speaker(mode_settings: JobsSettings, bus: EventBus) -> AsyncIterator[EventBus]:
+    """The event bus of another process; of the same one in memory, which no other one reaches."""
+    other = open_backend(mode_settings)
+    yield bus if other.store.name == "memory" else other.bus
+    await other.close()
+
+
 def event(name: EventName = EventName.COMPLETED, queue: str = "a", **extra: object) -> Event:
     return Event(name, queue, new_job().id, "task", 7, dict(extra) or None)
 
@@ -224,50 +232,34 @@ async def test_what_long_lists_leave_out_nobody_listens_to_or_it_shows_as_a_gap(
     assert sent == 100 or any(batch.gap for batch in ear.batches)
 
 
-async def test_what_is_left_out_shows_as_a_gap_also_if_nothing_follows(
-    mode_settings: JobsSettings, bus: EventBus
-) -> None:
-    other = open_backend(mode_settings)
-    # What is in memory is in one process.
-    speaker = bus if other.store.name == "memory" else other.bus
+async def test_what_is_left_out_shows_as_a_gap_also_if_nothing_follows(bus: EventBus, speaker: EventBus) -> None:
     async with listening(bus) as ear:
         await ear.until_heard(event(), speaker)
         ear.batches.clear()
         speaker.lose({"a"})
         await ear.until_gap("a")
-    await other.close()
 
 
-async def test_a_gap_shows_also_to_those_who_have_heard_nothing_of_the_queue(
-    mode_settings: JobsSettings, bus: EventBus
-) -> None:
-    other = open_backend(mode_settings)
-    # What is in memory is in one process.
-    speaker = bus if other.store.name == "memory" else other.bus
+async def test_a_gap_shows_also_to_those_who_have_heard_nothing_of_the_queue(bus: EventBus, speaker: EventBus) -> None:
     async with listening(bus) as ear:
         await ear.until_heard(event(EventName.QUEUE, "probe"), speaker)
         speaker.lose({"a"})
         await speaker.publish([event()])
         await ear.until_gap("a")
-    await other.close()
 
 
-async def test_what_the_last_second_of_a_process_leaves_out_shows_as_a_gap(
-    mode_settings: JobsSettings, bus: EventBus
-) -> None:
+async def test_what_the_last_second_of_a_process_leaves_out_shows_as_a_gap(bus: EventBus, speaker: EventBus) -> None:
     """In PostgreSQL, whose messages of that second are used up."""
-    other = open_backend(mode_settings)
-    if other.store.name == "memory":
-        await other.close()
+    if speaker is bus:
         pytest.skip("what is in memory is in one process")
     async with listening(bus) as ear:
-        await ear.until_heard(event(), other.bus)
+        await ear.until_heard(event(), speaker)
         ear.batches.clear()
         said = [event() for _ in range(100)]
         for one in said:
-            await other.bus.publish([one])
-        lost = await other.bus.omits({"a"})
-        await other.close()
+            await speaker.publish([one])
+        lost = await speaker.omits({"a"})
+        await speaker.close()
         if lost:
             await ear.until_gap("a")
         else:

@@ -61,7 +61,6 @@ class PostgresEventBus:
         self._last: dict[tuple[str, str], int] = {}
         self._second, self._sent = 0, 0
         self._left_out = GapNotices(self._send_gaps)
-        self._closing = False
 
     async def publish(self, events: Sequence[Event]) -> None:
         messages = self.messages(events)
@@ -85,8 +84,8 @@ class PostgresEventBus:
         self._left_out.note(queues)
 
     async def _send_gaps(self, queues: Sequence[str]) -> None:
-        """Send messages without events, as many as there is room for; the last ones as many as fit into a second."""
-        sent = queues[: MOST_A_SECOND if self._closing else max(0, self._room())]
+        """Send messages without events, as many as there is room for."""
+        sent = queues[: max(0, self._room())]
         messages = [("events", self._message(queue, [])) for queue in sent]
         if not messages:
             return
@@ -219,8 +218,8 @@ class PostgresEventBus:
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
-        # What the burst of this second has left out shows now or never.
-        self._closing = True
+        # What this second's messages have left out shows now or never.
+        self._sent = 0
         await self._left_out.close()
         gaps, self._gaps = self._gaps, None
         if gaps is not None:
