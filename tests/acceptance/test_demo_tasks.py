@@ -77,22 +77,36 @@ async def test_a_wave_works_and_fails_as_it_should(folder: Folder) -> None:
 def test_modules_are_parsed_at_once(folder: Folder) -> None:
     """The collector lets another thread go on in the midst of a conversion, which the interpreter then refused."""
     tasks = import_module("jobconsole.demo.tasks")
-    others: list[threading.Thread] = []
+    turns = [(threading.Event(), threading.Event()) for _ in range(20)]
+    waiting = list(turns)
 
-    def parse_too(phase: str, info: dict[str, int]) -> None:
-        if phase == "start" and len(others) < 20:
-            others.append(threading.Thread(target=tasks.parsed, args=(__file__,)))
-            others[-1].start()
-            others[-1].join(0.05)
+    def parse_too(turn: threading.Event, parsed: threading.Event) -> None:
+        turn.wait()
+        tasks.parsed(__file__)
+        parsed.set()
 
+    def give_turn(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and waiting:
+            turn, parsed = waiting.pop()
+            turn.set()
+            parsed.wait(0.05)
+
+    # Running before: a collection may come while a lock is held that the start of a thread needs.
+    others = [threading.Thread(target=parse_too, args=turn) for turn in turns]
+    for other in others:
+        other.start()
     kept = gc.get_threshold()
-    gc.callbacks.append(parse_too)
+    gc.freeze()  # what other tests have left is not collected each time
+    gc.callbacks.append(give_turn)
     gc.set_threshold(500, 5, 5)
     try:
-        while len(others) < 20:
+        while waiting:
             assert tasks.parsed(tasks.__file__).body
     finally:
-        gc.callbacks.remove(parse_too)
+        gc.callbacks.remove(give_turn)
         gc.set_threshold(*kept)
+        gc.unfreeze()
+        for turn, _ in turns:
+            turn.set()
     for other in others:
         other.join()

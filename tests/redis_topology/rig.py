@@ -310,7 +310,7 @@ class Cluster:
         raise AssertionError("it has no replica")
 
     def wait_whole(self) -> None:
-        """Wait until every server serves all slots, and every replica follows its master."""
+        """Wait until every server serves all slots and knows the three pairs, and every replica follows its master."""
 
         def whole() -> bool:
             for one in self.servers:
@@ -321,9 +321,26 @@ class Cluster:
                 role = one.ask("ROLE")
                 if role[0] == "slave" and role[3] != "connected":
                     return False
-            return len(self.masters()) == 3
+                alive = [line for line in self.nodes(one) if "fail" not in line[2]]
+                masters = {line[0] for line in alive if "master" in line[2] and len(line) > 8}
+                if len(masters) != 3 or {line[3] for line in alive if "slave" in line[2]} != masters:
+                    return False
+            return True
 
         wait_until("the cluster is whole", whole)
+
+    def wait_down(self) -> None:
+        """Wait until every server that answers refuses to serve."""
+
+        def down() -> bool:
+            answers = []
+            for one in filter(self._answers, self.servers):
+                with one.client() as client:
+                    client.set_response_callback("CLUSTER INFO", str)
+                    answers.append("cluster_state:fail" in str(client.execute_command("CLUSTER INFO")))
+            return all(answers)
+
+        wait_until("the cluster is down", down)
 
     def migrate(self, slot: int, target: Server) -> None:
         """Give a slot with its keys to another master, while clients go on."""

@@ -263,7 +263,8 @@ def test_the_doctor_reports_slots_and_masters(cluster: Cluster, postgres_url: st
     wait_until("the replica is missed", lambda: found(both)[0] == "warn")
     assert found(both) == ("warn", f"{whole}, 1 of them without a replica")
     master.kill()
-    wait_until("the cluster is down", lambda: found(both)[0] == "fail")
+    cluster.wait_down()
+    assert found(both)[0] == "fail"
     answer = Cli(environ)("job", "enqueue", "task", "--queue", "q0")
     assert answer.code == 3
     assert "the cluster" in answer.err

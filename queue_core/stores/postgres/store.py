@@ -324,14 +324,13 @@ class PostgresStore:
 
         Where it takes long, jobs are assumed to be ready or running, and due ones looked for among the last.
         """
-        back, busy, began = self._due.back(), self._ready.rests, time.monotonic()
-        (row,) = await self._sweeps.run("store/workload", {"back": back, "busy": busy}, light=True)
-        took = time.monotonic() - began
+        back, busy = self._due.back(), self._ready.rests
+        ((*work, took),) = await self._sweeps.run("store/workload", {"back": back, "busy": busy}, light=True)
         if not busy:
             self._ready.took(took)
         elif back == EVER:
             self._due.took(back, took)
-        return DueWork(*row)
+        return DueWork(*work)
 
     async def leaders(self, duties: Sequence[str]) -> dict[str, Led]:
         """Return the present or last leaders of these duties."""

@@ -295,7 +295,8 @@ BACK = 5.0
 ENOUGH = ((2, 0.1), (8, 0.01))
 """How many scans in a row have to take longer than so many seconds: a busy machine delays one now and then."""
 READY_ENOUGH = ((1, 0.02),)
-"""The same for the look whether any job is ready, which is assumed without harm."""
+"""The same for the look whether any job is ready, which is assumed without harm; of the server's own time, for the
+first looks of a process wait for its connection."""
 SCANS_REST = 20.0
 """How long such scans rest, as a multiple of their time: at least."""
 DUE_REST, READY_REST = (200.0, 60.0), (6000.0, 600.0)

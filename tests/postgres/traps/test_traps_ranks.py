@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from math import inf
@@ -245,6 +246,17 @@ async def test_trap_10_the_leader_looks_rarely_at_what_is_ready_while_that_takes
     look, read = await read_by(store, store.next_work)
     assert look.busy, "it is assumed"
     assert read < FEW
+
+
+async def test_a_slow_way_to_the_server_is_no_slow_look(store: PostgresStore) -> None:
+    """The first look of a process waits for its connection: on a busy machine an idle leader then never rested."""
+    asked: list[bool] = []
+    for _ in range(3):
+        look = asyncio.create_task(store.next_work())
+        await asyncio.sleep(0)
+        time.sleep(0.1)  # noqa: ASYNC251  this process has no time for the answer
+        asked.append((await look).busy)
+    assert asked == [False, False, False]
 
 
 async def test_fast_looks_are_at_all_ranks(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,8 @@ SELECT (SELECT system_identifier FROM pg_control_system()) || '/' || d.oid,
 -- name: workload
 -- What the leader has to do, in one statement: the seconds until the next job that was not due long ago and the next tick are due (null:
 -- there is none), and whether jobs are ready or running (which keep their rank), ordering keys are pending, or operations have not
--- ended. All by indexes. Ended rows come before ready ones: whether there is any is not asked where it is assumed.
+-- ended. All by indexes. Ended rows come before ready ones: whether there is any is not asked where it is assumed. The last column is
+-- the time that the server took, which a busy machine lengthens less than the way to it and back.
 SELECT extract(epoch FROM (SELECT run_at FROM {schema}.jobs WHERE rank IS NULL AND status <> 'queued'
                               AND run_at > now() - make_interval(secs => %(back)s)
                             ORDER BY run_at LIMIT 1) - clock_timestamp())::float8,
@@ -38,7 +39,8 @@ SELECT extract(epoch FROM (SELECT run_at FROM {schema}.jobs WHERE rank IS NULL A
                              (SELECT FROM {schema}.jobs j WHERE j.queue_id = q.id AND j.rank IS NOT NULL ORDER BY j.rank LIMIT 1) one),
        EXISTS (SELECT FROM {schema}.ordering_pending),
        EXISTS (SELECT FROM {schema}.operations WHERE finished_at IS NULL)
-           OR EXISTS (SELECT FROM {schema}.operations WHERE NOT counted)
+           OR EXISTS (SELECT FROM {schema}.operations WHERE NOT counted),
+       extract(epoch FROM clock_timestamp() - statement_timestamp())::float8
 
 -- name: promote
 -- Move scheduled and retrying jobs to queued that are due, and were not long ago. Those that come to wait for an ordering key are
