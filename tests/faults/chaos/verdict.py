@@ -59,7 +59,7 @@ def judge(ledger: Ledger, jobs: Sequence[Job], totals: Mapping[str, int], faults
     _conserved(found, ledger, jobs, totals, faults)
     _final_by_the_last(found, ledger, jobs, [fault for fault in faults if fault.name in FAILOVERS])
     _explained(found, ledger, faults)
-    _in_order(found, ledger, jobs, [fault for fault in faults if fault.name == "set clock" and fault.units == EVERY])
+    _in_order(found, ledger, jobs, faults)
     return found
 
 
@@ -172,12 +172,11 @@ def _spans(ledger: Ledger, jobs: Sequence[Job]) -> Spans:
     return Spans(first, {one[0]: (begun[one], ended[one]) for one in done if one in begun and one in ended})
 
 
-def _in_order(found: Verdict, ledger: Ledger, jobs: Sequence[Job], clocks: Sequence[Fault]) -> None:
-    """Nothing began early; no key ran out of order, no limit was exceeded, and nothing unique was there twice.
-
-    `clocks`: when the clock of the store was set, by which delayed jobs are due.
-    """
+def _in_order(found: Verdict, ledger: Ledger, jobs: Sequence[Job], faults: Sequence[Fault]) -> None:
+    """Nothing began early; no key ran out of order, no limit was exceeded, and nothing unique was there twice."""
     spans = _spans(ledger, jobs)
+    # of the store, by which delayed jobs are due
+    clocks = [fault for fault in faults if fault.name == "set clock" and fault.units == EVERY]
     groups: dict[str, dict[str, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
     for tag, ids in ledger.enqueued.items():
         label, pid, number = tag.split("-")
@@ -197,7 +196,30 @@ def _in_order(found: Verdict, ledger: Ledger, jobs: Sequence[Job], clocks: Seque
             found.problems.append(f"two jobs of the unique key {key} ran at once")
     narrow = {job_id for ones in groups["narrow"].values() for _, job_id in ones}
     if (most := _most_at_once(spans, narrow)) > NARROW:
-        found.problems.append(f"{most} jobs ran at once where {NARROW} may")
+        found.problems.append(f"{most} jobs ran at once where {NARROW} may: {_crowd(ledger, spans, narrow, faults)}")
+
+
+def _crowd(ledger: Ledger, spans: Spans, ids: Iterable[str], faults: Sequence[Fault]) -> str:
+    """Describe the jobs that ran at the first moment at which too many did, with the faults of that time."""
+    final = {one: spans.final[one] for one in ids if one in spans.final}
+    now, at = 0, float("inf")
+    for moment, step in _moments(final.values()):
+        now += step
+        if now > NARROW:
+            at = moment
+            break
+    begun = {(run.id, run.at): run for run in ledger.starts}
+    runs = []
+    for one, (begin, end) in final.items():
+        if begin <= at < end:
+            run = begun[one, begin]
+            runs.append(f"{one} as {run.token} on {ledger.units.get(run.pid)} from {begin:.3f} to {end:.3f}")
+    near = [
+        f"{fault.name} of {', '.join(sorted(fault.units)) or 'nothing'} {fault.begun:.2f}–{fault.ended:.2f}"
+        for fault in faults
+        if fault.begun <= at <= fault.ended + 2 * LEASE
+    ]
+    return "; ".join(runs + near)
 
 
 def _most_at_once(spans: Spans, ids: Iterable[str]) -> int:
@@ -206,9 +228,12 @@ def _most_at_once(spans: Spans, ids: Iterable[str]) -> int:
 
 def most_at_once(spans: Iterable[tuple[float, float]]) -> int:
     """Return how many of these spans overlap at most."""
-    moments = sorted([moment for begin, end in spans for moment in ((begin, 1), (end, -1))])
     now = most = 0
-    for _, step in moments:
+    for _, step in _moments(spans):
         now += step
         most = max(most, now)
     return most
+
+
+def _moments(spans: Iterable[tuple[float, float]]) -> list[tuple[float, int]]:
+    return sorted([moment for begin, end in spans for moment in ((begin, 1), (end, -1))])
