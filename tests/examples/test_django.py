@@ -248,6 +248,40 @@ async def test_in_and_out_of_a_transaction(backend: Any, orders: Any) -> None:
     assert await in_thread(rolled_back) == "kept"
 
 
+@pytest.mark.parametrize("savepoint", [True, False])
+async def test_a_connection_in_its_blocks(shop: ModuleType, empty_store_url: str, savepoint: bool) -> None:
+    queue = JobQueue(postgres=empty_store_url).blocking()
+
+    def enqueue() -> str:
+        return str(queue.enqueue("anything", unique=str(uuid.uuid4()), connection=connection).id)
+
+    def blocks() -> list[list[str]]:
+        at_once = enqueue()  # no block: as each of Django's own statements
+        with transaction.atomic():
+            kept = [enqueue()]
+            with transaction.atomic(savepoint=savepoint):
+                kept.append(enqueue())
+            if savepoint:
+                with pytest.raises(KeyError), transaction.atomic():  # noqa: PT012  the block is the savepoint
+                    gone = [enqueue()]
+                    raise KeyError
+        with pytest.raises(KeyError), transaction.atomic():  # noqa: PT012  the block is the transaction
+            with transaction.atomic(savepoint=savepoint):
+                gone = [enqueue()]
+            raise KeyError
+        transaction.set_autocommit(False)
+        gone.append(enqueue())
+        transaction.rollback()
+        kept.append(enqueue())
+        transaction.commit()
+        there = [job_id for job_id in [at_once, *kept, *gone] if queue.count(f"id:{job_id}")]
+        queue.close()
+        return [[at_once, *kept], there]
+
+    expected, there = await in_thread(blocks)
+    assert there == expected
+
+
 async def test_ids_that_are_no_results(backend: Any) -> None:
     job = await in_thread(backend.client.enqueue, "thumbnail", {"path": "a.png"})
     for result_id in (job.id, str(uuid.uuid4()), "nothing"):
