@@ -102,3 +102,17 @@ async def test_the_first_use_is_in_a_transaction_that_has_written(path: Path) ->
     connection.close()
     assert await jobs.count("type:confirm") == 1
     await jobs.close()
+
+
+def test_a_connection_that_gives_texts_as_bytes(queue: BlockingQueue, path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.text_factory = bytes
+    kept = queue.enqueue("confirm", {"n": 1}, connection=connection, ordering_key="a", unique="1")
+    again = queue.enqueue("confirm", {"n": 2}, connection=connection, unique="1")
+    queue.enqueue("confirm", queue="small", connection=connection)
+    with pytest.raises(QueueFull):
+        queue.enqueue("confirm", queue="small", connection=connection)
+    assert connection.text_factory is bytes
+    connection.commit()
+    connection.close()
+    assert (again.id, again.created, kept.status()) == (kept.id, False, "queued")

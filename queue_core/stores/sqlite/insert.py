@@ -102,13 +102,24 @@ def insert_on(connection: sqlite3.Connection, file: SqliteFile, jobs: Sequence[N
         InvalidJob: the connection is to another file, or begins no transaction of its own.
         QueueFull, QueueClosed: they are refused; the caller must roll its transaction back.
     """
+    given, connection.text_factory = connection.text_factory, str
+    try:
+        return _insert_on(connection, file, jobs, rules)
+    finally:
+        connection.text_factory = given
+
+
+def _insert_on(
+    connection: sqlite3.Connection, file: SqliteFile, jobs: Sequence[NewJob], rules: Rules
+) -> list[Inserted]:
     transaction = CallersTransaction(connection, file.clock)
     path = Path(file.settings.path).expanduser()
     own = next((Path(name) for _, schema, name in transaction.rows("insert/files") if schema == "main" and name), None)
     if own is None or own.resolve() != path.resolve():
         raise InvalidJob(f"connection= is to {own or 'no file'}, and the jobs are in {path}")
     if not connection.in_transaction:
-        if connection.isolation_level is None:
+        # The second one is Python 3.12's way of the same.
+        if connection.isolation_level is None or getattr(connection, "autocommit", None) is True:
             raise InvalidJob("connection= is in no transaction: begin the one with which the jobs are to commit")
         connection.execute(load(BEGIN))
     return insert(transaction, jobs, rules) if jobs else []
