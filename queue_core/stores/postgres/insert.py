@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg.errors import NotNullViolation
 
-from queue_core.errors import InvalidJob, QueueClosed, StoreRefused, TransactionError
+from queue_core.errors import InvalidJob, QueueClosed, StoreRefused
 from queue_core.model.job import Inserted, JobResult, NewJob, headers_text, size_of, weight_of
 from queue_core.model.rules import Rules, rules_of
 from queue_core.runtime import LARGEST, parts_of
@@ -31,7 +31,7 @@ from queue_core.stores.postgres.scans.ranks import named, spell
 from queue_core.stores.postgres.session.failures import IdsKnown, LockHeld, QueuesLost, translate
 from queue_core.stores.postgres.session.plans import ANSWER, ROW, Last, Plan, run_plan
 from queue_core.stores.postgres.session.runner import SerialRunner
-from queue_core.stores.postgres.session.transaction import driver_connection, run_on
+from queue_core.stores.postgres.session.transaction import driver_connection, in_one, patient, run_on
 from queue_core.stores.sql.records import known_ids, result_of
 
 _new = tuple.__new__
@@ -368,6 +368,7 @@ class PostgresInserts:
 
         Raises:
             QueueClosed: their queue is closed; the transaction must be rolled back.
+            StoreUnavailable: another transaction holds one of these for too long; this one must be rolled back.
         """
         if not jobs:
             return []
@@ -380,16 +381,16 @@ class PostgresInserts:
             raise
 
     async def _write_on(self, connection: Any, jobs: Sequence[NewJob], queue_ids: Mapping[str, int]) -> list[Inserted]:
-        run = partial(run_on, await driver_connection(connection), self._runner.schema)
-        if is_plain(jobs, self._rules):
-            written = await run_plan(insert_parts(parts_for(jobs), queue_ids, compare=False), run)
-        else:
-            try:
-                await run_plan(read_committed("a job under the rules of a queue"), run)
-            except TransactionError as error:
-                raise InvalidJob(str(error)) from None
-            written = await run_plan(insert_with_rules(jobs, queue_ids, self._rules), run)
-        await run("insert/notify", _ranks_by_queue(written))
+        driver = await driver_connection(connection)
+        run = partial(run_on, driver, self._runner.schema)
+        async with in_one(driver):
+            if is_plain(jobs, self._rules):
+                written = await run_plan(insert_parts(parts_for(jobs), queue_ids, compare=False), run)
+            else:
+                await run_plan(read_committed("a job under the rules of a queue", InvalidJob), run)
+                async with patient(driver, self._runner.schema, self._runner.timeout):
+                    written = await run_plan(insert_with_rules(jobs, queue_ids, self._rules), run)
+            await run("insert/notify", _ranks_by_queue(written))
         return written
 
     async def results(self, ids: Sequence[str], seconds: float) -> list[JobResult]:

@@ -10,7 +10,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from queue_core.errors import TransactionError
+from queue_core.errors import QueueCoreError, TransactionError
 from queue_core.model.job import Outcome, Ready
 from queue_core.model.rules import Rules, rules_of
 from queue_core.runtime import parts_of
@@ -157,15 +157,15 @@ def promote_with_keys(named: Rows, rules: Rules, make: bool = True) -> Plan[tupl
     return [one.ready for one in (yield from unblock_next(free, rules))], bool(locked.rows)
 
 
-def read_committed(what: str) -> Plan[None]:
+def read_committed(what: str, refusal: type[QueueCoreError] = TransactionError) -> Plan[None]:
     """Check that each statement of a transaction sees all earlier commits.
 
     Raises:
-        TransactionError: it does not.
+        TransactionError: it does not; or what is given as `refusal`.
     """
     ((level,),) = yield "ordering/isolation", {}
     if level != "read committed":
-        raise TransactionError(f"{what} needs a transaction with isolation level READ COMMITTED, not {level.upper()}")
+        raise refusal(f"{what} needs a transaction with isolation level READ COMMITTED, not {level.upper()}")
 
 
 def with_keys(outcomes: Sequence[Outcome], rows: Rows) -> list[Outcome]:

@@ -49,6 +49,8 @@ class SerialRunner:
     def __init__(self, settings: PostgresSettings, sessions: Sessions | None = None) -> None:
         self._settings = settings
         self.schema = settings.schema
+        # seconds
+        self.timeout = settings.timeout
         self._sessions = sessions or Sessions(settings)
         self._shares = sessions is not None
         # that it had last

@@ -62,6 +62,46 @@ async def run_on(
             return _nothing(error)
 
 
+@asynccontextmanager
+async def in_one(connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any]) -> AsyncIterator[None]:
+    """Run the statements of the block in a caller's transaction; in autocommit, in one that ends with the block."""
+    if not connection.autocommit or connection.info.transaction_status != _IDLE:
+        yield
+    elif isinstance(connection, psycopg.AsyncConnection):
+        async with connection.transaction():
+            yield
+    else:
+        with connection.transaction():
+            yield
+
+
+@asynccontextmanager
+async def patient(
+    connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any], schema: str, seconds: float
+) -> AsyncIterator[None]:
+    """Bound each wait for others' locks in the block, unless the caller's own bound is shorter; then put that back.
+
+    Where a statement fails, the end of the transaction, or of the savepoint around it, puts it back.
+
+    Raises:
+        StoreUnavailable: a lock was not to be had in time; the transaction has failed.
+    """
+    run = partial(run_on, connection, schema)
+    ((_, given),) = await run("transaction/patience", {"limit": max(1, round(seconds * 1000))})
+    try:
+        yield
+    except pg.LockNotAvailable as error:
+        raise translate(error) from error
+    except (psycopg.Error, GeneratorExit):
+        raise
+    except BaseException:
+        if connection.info.transaction_status in (_OPEN, psycopg.pq.TransactionStatus.ACTIVE):
+            with suppress(psycopg.Error):
+                await run("transaction/patience_given", {"given": given})
+        raise
+    await run("transaction/patience_given", {"given": given})
+
+
 def _may_have_rows(cursor: psycopg.AsyncCursor[Any] | psycopg.Cursor[Any]) -> bool:
     """Return whether a statement may have rows; in the driver's pipeline mode only fetching them shows it."""
     pipelined = cursor.connection.pgconn.pipeline_status != psycopg.pq.PipelineStatus.OFF
@@ -78,6 +118,7 @@ def _nothing(error: psycopg.ProgrammingError) -> Rows:
 KEEPALIVES = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
 """The server's look after a worker's machine: one that died would leave its handlers' locks behind for two hours."""
 
+_IDLE = psycopg.pq.TransactionStatus.IDLE
 _OPEN = psycopg.pq.TransactionStatus.INTRANS
 _FAILED = psycopg.pq.TransactionStatus.INERROR
 

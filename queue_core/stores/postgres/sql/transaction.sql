@@ -9,3 +9,15 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan'
 -- name: discard
 -- Forget everything that a handler may have left in its session: settings, temporary tables, locks, listens.
 DISCARD ALL
+
+-- name: patience
+-- Let the statements that follow in this transaction wait for a lock so many milliseconds at most, or as long as before where that
+-- is shorter; return what was set before. 0 is no bound. A pooler's session keeps nothing of it.
+SELECT set_config('lock_timeout', CASE WHEN ms BETWEEN 1 AND %(limit)s::int THEN given ELSE %(limit)s::int::text END, true), given
+  FROM (SELECT given, extract(epoch FROM given::interval) * 1000 AS ms
+          FROM (SELECT current_setting('lock_timeout') AS given OFFSET 0) c
+        OFFSET 0) g
+
+-- name: patience_given
+-- Put back what was set before.
+SELECT set_config('lock_timeout', %(given)s::text, true)
