@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import re
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import DONE, Missing, UsageError
+from jobconsole.cli.failures import DONE, Missing
 from jobconsole.cli.output import Output, TextColumn
 from jobconsole.cli.root import Parser, add_change, add_verbs
 from jobconsole.cli.session import connected
 from jobconsole.present.facts import moment
+from queue_core.model.filters.language import with_saved
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
@@ -103,43 +104,27 @@ def _done(output: Output, number: int, past: str, name: str, text: str) -> int:
     return DONE
 
 
-_SAVED = re.compile(r'"(?:\\.|[^"\\])*"|(?<!\S)(!?)@([^\s"]+)')
-"""What is in quotes, or the name of a saved filter."""
-
-
 def read_saved(options: argparse.Namespace, output: Output) -> None:
     """Put saved filters in the place of their names in --filter, if it has any.
 
     Raises:
         Missing: no filter is saved under a name.
-        UsageError: one is to be turned round.
+        FilterError: it cannot be read, or a saved filter cannot be used.
         ConfigurationError, StoreUnavailable, SchemaError: the store cannot be read.
     """
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
-        options.filter = await with_saved(jobs, options.filter)
+        options.filter = await _with_saved(jobs, options.filter)
         return DONE
 
-    if any(found[2] for found in _SAVED.finditer(options.filter)):
+    if with_saved(options.filter, defaultdict(str)) != options.filter:
         connected(options, output, run)
 
 
-async def with_saved(jobs: JobQueue, text: str) -> str:
-    """Return a filter with the saved ones in the place of their names, such as `@night type:mail`.
-
-    Raises:
-        Missing: no filter is saved under a name.
-        UsageError: one is to be turned round.
-    """
+async def _with_saved(jobs: JobQueue, text: str) -> str:
     texts = {saved.name: saved.text for saved in await jobs.filters.list()}
-
-    def saved(found: re.Match[str]) -> str:
-        if not found[2]:
-            return found[0]
-        if found[1]:
-            raise UsageError(f"'{safe(found[0], 80)}': a saved filter cannot be turned round, only its terms can")
-        if found[2] not in texts:
-            raise Missing(f"no filter is saved as '{safe(found[2], 80)}'; 'filter list' names those that are")
-        return texts[found[2]]
-
-    return _SAVED.sub(saved, text)
+    try:
+        return with_saved(text, texts)
+    except KeyError as error:
+        name = safe(str(error.args[0]), 80)
+        raise Missing(f"no filter is saved as '{name}'; 'filter list' names those that are") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from queue_core.client.finding import search as search_module
+from queue_core.model.filters import SavedFilter
 from tests.cli.conftest import Shop
 from tests.conformance.making import failure
 from tests.conformance.world import World
@@ -130,12 +131,35 @@ def test_a_saved_filter_is_used_by_its_name(shop: Shop) -> None:
     answer = shop("dlq", "groups", "--filter", "@night")
     assert (answer.code, answer.out) == (4, "")
     assert answer.err.endswith("no filter is saved as 'night'; 'filter list' names those that are\n")
-    answer = shop("dlq", "delete", "--filter", "!@all", "--yes")
-    assert (answer.code, answer.out) == (2, "")
-    assert "a saved filter cannot be turned round" in answer.err
+    for text in ("!@all", "-@all"):
+        answer = shop("dlq", "delete", f"--filter={text}", "--yes")
+        assert (answer.code, answer.out) == (2, "")
+        assert "a saved filter cannot be turned round" in answer.err
     assert shop("completion", "--names", "filter").out == "@a-mail\n@all\n"
     assert shop("completion", "--names", "saved").out == "a-mail\nall\n"
     script = shop("completion", "bash").out
     assert '"/filter/remove") _jobconsole_names "$word" saved' in script
     assert '"/schedule/pause") _jobconsole_names "$word" schedule' in script
     assert shop("dlq", "delete", "--filter", "@a-mail", "--yes", "--json").body["processed"] == 3
+
+
+def test_a_filter_that_names_another_is_neither_saved_nor_used(shop: Shop) -> None:
+    """The name of a saved filter within another one would match other jobs than are meant, up to all of them."""
+    shop.play(scene)
+    assert shop("filter", "save", "keep", "status:dead").code == 0
+    for text in ("!@keep", "@keep queue:x", "@loop"):
+        for more in ((), ("--dry-run",)):
+            answer = shop("filter", "save", "loop", text, *more)
+            assert (answer.code, answer.out) == (2, ""), text
+            assert answer.err.count("\n") == 1
+            assert "saved filter" in answer.err
+
+    async def stored_earlier(world: World) -> None:
+        stored = SavedFilter("notkeep", "!@keep", changes=((9, "", "x"),))
+        assert await world.operations.set_filter("notkeep", 0, stored)
+
+    shop.play(stored_earlier)
+    for words in (("dlq", "retry", "--dry-run"), ("dlq", "delete", "--yes"), ("dlq", "list"), ("job", "list")):
+        answer = shop(*words, "--filter", "@notkeep")
+        assert (answer.code, answer.out) == (2, ""), words
+        assert "the filter that is saved as 'notkeep' cannot be used: '!@keep': a saved filter cannot" in answer.err

@@ -129,3 +129,14 @@ async def test_old_removed_ones_are_forgotten(world: World) -> None:
     assert len(names) == MOST_SAVED
     assert "n0" not in names
     assert "a" in names
+
+
+@pytest.mark.parametrize("text", ["@a", "!@a", "-@a", "@a queue:images", "@b"])
+async def test_a_filter_that_names_another_is_not_saved(world: World, text: str) -> None:
+    filters = filters_of(world)
+    await filters.save("a", "queue:mail")
+    with pytest.raises(FilterError, match="saved"):
+        await filters.save("b", text)
+    assert await texts(filters) == {"a": "queue:mail"}
+    assert len(await world.operations.list_operations(9)) == 1
+    await filters.save("b", '"@a"')

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from queue_core.errors import FilterError
-from queue_core.model.filters import Filter, Operator, Term, parse, render
+from queue_core.model.filters import Filter, Operator, Term, filter_of, parse, render, with_saved
 from queue_core.model.filters.terms import read_span, span_of
 from queue_core.model.states import Status
 
@@ -253,3 +253,36 @@ def test_terms_about_signatures_and_texts(text: str, term: Term) -> None:
 def test_what_cannot_be_looked_for(text: str, reason: str) -> None:
     with pytest.raises(FilterError, match=reason):
         parse(text)
+
+
+@pytest.mark.parametrize("text", ["@keep", "!@keep", "-@keep", "!!@keep", "queue:mail @keep", "@", '@a"b', "@keep:x"])
+def test_the_name_of_a_saved_filter_is_no_word_to_search_for(text: str) -> None:
+    with pytest.raises(FilterError, match="saved"):
+        filter_of(text)
+
+
+def test_in_quotes_or_within_a_word_or_a_value_an_at_sign_is_text() -> None:
+    for text, term in (
+        ('"@keep"', Term("word", "~", "@keep")),
+        ('!"@keep"', Term("word", "~", "@keep", True)),
+        ("ana@example.org", Term("word", "~", "ana@example.org")),
+        ("queue:@keep", Term("queue", "=", "@keep")),
+        ("text:@keep", Term("text", "~", "@keep")),
+    ):
+        assert parse(text).terms == (term,)
+        assert with_saved(text, {}) == text
+
+
+def test_saved_filters_stand_for_their_terms() -> None:
+    saved = {"mail": "queue:mail", "new": 'state:new "@mail"', 'a"b': "tag:x"}
+    assert with_saved("@mail", saved) == "queue:mail"
+    assert with_saved(' type:x  @mail @new "@new"', saved) == ' type:x  queue:mail state:new "@mail" "@new"'
+    assert with_saved('@a"b', saved) == "tag:x"
+    with pytest.raises(KeyError, match="other"):
+        with_saved("@other", saved)
+
+
+@pytest.mark.parametrize("stored", ["!@mail", "@mail queue:images", "@loop", "nofield:x", '"open'])
+def test_a_saved_filter_that_names_another_cannot_be_used(stored: str) -> None:
+    with pytest.raises(FilterError, match="the filter that is saved as 'loop' cannot be used: "):
+        with_saved("type:x @loop", {"loop": stored, "mail": "queue:mail"})

@@ -57,6 +57,13 @@ def test_reads(console: NotebookConsole, ids: dict[str, str]) -> None:
     assert [job.id for job in group.jobs] == [ids["hostile"]]
 
 
+@pytest.mark.parametrize("text", ["@mail", "!@mail"])
+def test_the_name_of_a_saved_filter_is_no_word_to_search_for(console: NotebookConsole, text: str) -> None:
+    for read in (console.delete, console.retry, console.dlq, console.jobs):
+        with pytest.raises(FilterError, match="saved filter"):
+            read(text)
+
+
 def test_a_retry_is_previewed_and_recorded(console: NotebookConsole, ids: dict[str, str]) -> None:
     preview = console.retry(console.dlq("type:mail"))
     assert len(preview) == 1

@@ -6,6 +6,7 @@ import pytest
 
 from queue_core import JobQueue
 from queue_core.client.finding import search
+from queue_core.model.filters import SavedFilter
 from tests.conformance.making import failure
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
@@ -187,3 +188,22 @@ async def test_a_search_that_has_found_nothing_yet_says_so(
         await seat.ready()
         await write(seat, "text:none_such")
         await seat.until("nothing found in 2 of 10", but="nothing matches")
+
+
+async def test_the_name_of_a_saved_filter_is_refused_in_the_filter_line(
+    sit: Sit, jobs: JobQueue, buried: Buried, world: World
+) -> None:
+    stored = SavedFilter("loop", "!@mail", changes=((9, "", "x"),))
+    assert await world.operations.set_filter("loop", 0, stored)
+    async with sit(WIDE) as seat:
+        await seat.ready()
+        await seat.until("3 signatures")
+        await seat.press("slash", "at", *"mail")
+        await seat.until("'@mail' names a saved filter")
+        await seat.press("home", "exclamation_mark")
+        await seat.until("a saved filter cannot be turned round")
+        await seat.press("escape", "b")
+        await seat.until("loop")
+        await seat.press("enter")
+        await seat.until("cannot be turned round")
+        await seat.until("3 signatures")

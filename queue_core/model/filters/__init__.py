@@ -5,7 +5,7 @@
 A term is `field:value`, `field:~part`, `field:<value` or `field:>value` (`=` works like `:`); `!` or `-` before it
 turns it round. Quotes hold a value together, a backslash in them takes the next character as it is. A word without a
 field is searched in the error, the payload's text, the type and the tags, and as the beginning of an id. All terms
-must hold.
+must hold. A word that begins with `@` needs quotes: without them it names a saved filter, see `with_saved`.
 
 What the fields mean, for every store:
   - `status` takes the states and the words pending, processing, failed and dlq; `trash:yes` looks into the trash.
@@ -26,7 +26,7 @@ What the fields mean, for every store:
   - `~` ignores case. What a job does not have matches nothing, so that turned round it matches.
 """
 
-from queue_core.model.filters.language import FIELDS, filter_of, parse, render
+from queue_core.model.filters.language import FIELDS, filter_of, parse, render, with_saved
 from queue_core.model.filters.match import contains, has_text, holds, host_of, matches, payload_holds
 from queue_core.model.filters.saved import SavedFilter
 from queue_core.model.filters.terms import Filter, Operator, Searched, Span, Term, members_of, set_of, span_of
@@ -51,4 +51,5 @@ __all__ = [
     "render",
     "set_of",
     "span_of",
+    "with_saved",
 ]

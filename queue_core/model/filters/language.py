@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -114,6 +114,8 @@ _TERM = re.compile(
 )
 _SIGNS = ":=~<>"
 """What parts a field from its value; a word that is searched for begins with none of them, unless it is in quotes."""
+_REFERENCE = re.compile(r"(?P<turned>[!-]*)@(?P<name>.*)", re.DOTALL)
+"""A word without quotes that names a saved filter."""
 _SPACES = re.compile(r"\s*")
 _LONGEST = 4_000
 LONGEST_TEXT = 200
@@ -146,20 +148,53 @@ def parse(text: str) -> Filter:
         raise FilterError(f"a filter has at most {_LONGEST:,} characters, this one {len(text):,}", text, _LONGEST)
     terms: list[Term] = []
     trash = False
+    for match in _written_terms(text):
+        term = _term(match, text)
+        if term.field == "trash":
+            trash = (term.value == "yes") is not term.negated
+        else:
+            terms.append(term)
+    if len(terms) > _MOST_TERMS:
+        raise FilterError(f"a filter has at most {_MOST_TERMS} terms, this one {len(terms)}", text, 0)
+    return Filter(tuple(terms), trash)
+
+
+def with_saved(text: str, saved: Mapping[str, str]) -> str:
+    """Return a filter with saved ones in the place of their names, as in `@night type:mail`.
+
+    Raises:
+        FilterError: it cannot be read, nor a saved filter that it names; KeyError: none is saved under a name.
+    """
+    parts, end = list[str](), 0
+    for match in _written_terms(text):
+        named = _named(match)
+        if named is None or named["turned"]:
+            continue
+        stored = saved[named["name"]]
+        try:
+            parse(stored)
+        except FilterError as error:
+            reason = f"the filter that is saved as '{named['name']}' cannot be used: {error.reason}"
+            raise FilterError(reason, text, match.start()) from None
+        parts += [text[end : match.start()], stored]
+        end = match.end()
+    return "".join([*parts, text[end:]])
+
+
+def _written_terms(text: str) -> Iterator[re.Match[str]]:
+    """Yield what is written between spaces, or within quotes, as a term each."""
     at = _end(_SPACES, text, 0)
     while at < len(text):
         end = _end(_TERM, text, at)
         if end == at or (end < len(text) and not text[end].isspace()):
             raise FilterError("a quote is not closed, or something stands right behind it", text, at)
-        term = _term(cast("re.Match[str]", _TERM.match(text, at)), text)
-        if term.field == "trash":
-            trash = (term.value == "yes") is not term.negated
-        else:
-            terms.append(term)
+        yield cast("re.Match[str]", _TERM.match(text, at))
         at = _end(_SPACES, text, end)
-    if len(terms) > _MOST_TERMS:
-        raise FilterError(f"a filter has at most {_MOST_TERMS} terms, this one {len(terms)}", text, 0)
-    return Filter(tuple(terms), trash)
+
+
+def _named(match: re.Match[str]) -> re.Match[str] | None:
+    """Return the name of a saved filter in a written term, if it is one."""
+    return _REFERENCE.fullmatch(match[0]) if match["field"] is None else None
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
@@ -172,6 +207,8 @@ def _term(match: re.Match[str], text: str) -> Term:
     if match["field"] is None:
         if not value:
             raise FilterError("a word is missing", text, match.start())
+        if named := _named(match):
+            raise FilterError(_no_reference(named), text, match.start())
         if match["value"][0] in _SIGNS:
             reason = f"no field before '{match['value'][0]}'; put quotes around words to search for them"
             raise FilterError(reason, text, match.start("value"))
@@ -192,6 +229,17 @@ def _term(match: re.Match[str], text: str) -> Term:
         return Term(name, cast("Operator", operator), field.read(value), negated)
     except ValueError as error:
         raise FilterError(str(error), text, match.start("value")) from None
+
+
+def _no_reference(named: re.Match[str]) -> str:
+    """Return why the name of a saved filter cannot stand here: as a word, it would match other jobs than are meant."""
+    written = named[0][:80]
+    if named["turned"]:
+        return f"'{written}': a saved filter cannot be turned round, only its terms can; a word with @ needs quotes"
+    return (
+        f"'{written}' names a saved filter, which only --filter of the command line takes, and no filter that is"
+        " saved; put quotes around it to search for the word"
+    )
 
 
 def _field(match: re.Match[str], text: str) -> tuple[str, _Field]:
