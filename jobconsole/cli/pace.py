@@ -211,7 +211,7 @@ def begin_at(text: str) -> datetime:
     except ValueError:
         raise argparse.ArgumentTypeError(f"'{text}' is no time; write it as in 2030-01-31T09:00:00+01:00") from None
     if moment.tzinfo is None:
-        raise argparse.ArgumentTypeError(f"'{text}' has no time zone; add one, as in {text}+01:00 or {text}Z")
+        raise argparse.ArgumentTypeError(f"'{text}' has no time zone; add one, as in {moment.isoformat()}Z")
     return moment
 
 

@@ -117,7 +117,9 @@ class Parser(argparse.ArgumentParser):
 def _subject(action: argparse.Action) -> str:
     if action.option_strings:
         return f"{action.option_strings[0]} cannot be"
-    return f"no {(action.metavar or action.dest or 'argument')!s}".lower()
+    # A metavar such as bash|zsh is no name of what is wanted.
+    name = action.dest if "|" in str(action.metavar) else action.metavar or action.dest
+    return f"no {name or 'argument'!s}".lower()
 
 
 def _nearest(word: str, choices: Iterable[Any]) -> str:

@@ -28,7 +28,7 @@ def add_verbs_on_one(add: Callable[..., Parser]) -> None:
     _add_signature(mute)
     mute.add_argument("--for", dest="for_", type=positive, metavar="T", help="for so long, as 4h")
     mute.add_argument("--until", type=begin_at, metavar="TIME", help="until then, as in 2030-01-31T09:00:00+01:00")
-    mute.add_argument("--until-growth", type=float, metavar="N", help="until there are N times as many dead jobs")
+    mute.add_argument("--until-growth", type=_growth, metavar="N", help="until there are N times as many dead jobs")
     _add_off(mute)
     resolve = add("resolve", run_resolve, "mark a signature as mended: a death on a later release brings it back")
     _add_signature(resolve)
@@ -45,6 +45,13 @@ def add_verbs_on_one(add: Callable[..., Parser]) -> None:
     note.add_argument("text", nargs="?", metavar="TEXT", help="one line")
     note.add_argument("--link", metavar="URL", help="a link, such as to a ticket")
     _add_off(note)
+
+
+def _growth(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number; write how many times as many, as in 10") from None
 
 
 def _add_signature(verb: Parser) -> None:

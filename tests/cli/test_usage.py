@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from jobconsole.cli.pace import begin_at
 from jobconsole.cli.root import Parser, parser_of
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.dialect import load
@@ -99,6 +101,10 @@ WRONG = {
     "job list --context prod": "there is no context 'prod': no configuration file was found",
     "ui": "the console needs a terminal; 'jobconsole dlq groups' and 'jobconsole job list' do not",
     "": "the console needs a terminal; 'jobconsole dlq groups' and 'jobconsole job list' do not",
+    "top": "the console needs a terminal; 'jobconsole top --inline' and 'jobconsole top --json' do not",
+    "completion nosuch": "no shell 'nosuch'; one of: bash, fish, zsh",
+    "dlq mute a1b2 --until-growth abc": "argument --until-growth: 'abc' is no number; write how many times as many, "
+    "as in 10; see 'jobconsole dlq mute --help'",
     "demo --seconds never": "argument --seconds: 'never' is no duration; write seconds, or for example 500ms, 5s, 5m, "
     "1h, 7d; see 'jobconsole demo --help'",
 }
@@ -108,6 +114,14 @@ WRONG = {
 def test_a_mistake_is_one_sentence_and_exit_code_2(line: str, sentence: str) -> None:
     answer = Cli(NOWHERE)(*line.split(" ") if line else ())
     assert (answer.code, answer.out, answer.err) == (2, "", f"jobconsole: {sentence}\n")
+
+
+@pytest.mark.parametrize("text", ["2030-01-01", "20300101", "2030-W01-1", "2030-01-01 09:00", "2030-01-01T09:00:00.5"])
+def test_the_advice_about_a_time_without_a_zone_can_be_taken(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=" has no time zone; add one, as in ") as refused:
+        begin_at(text)
+    advised = str(refused.value).rpartition(" as in ")[2]
+    assert begin_at(advised).replace(tzinfo=None) == datetime.fromisoformat(text)
 
 
 def test_an_empty_name_and_one_that_a_terminal_would_obey(alone: Cli) -> None:

@@ -212,6 +212,13 @@ async def test_an_operation_that_could_not_be_written_is_not_undone(
         await seat.until("nothing to undo")
 
 
+async def test_nothing_was_changed_yet(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
+    async with sit() as seat:
+        await seat.ready()
+        await seat.press("u")
+        await seat.until("nothing to undo; a retry that has finished cannot be undone")
+
+
 @SIZES
 async def test_a_sentence_about_the_change_before_goes_when_another_is_asked_for(
     sit: Sit, buried: Buried, slow_writes: Gate, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch

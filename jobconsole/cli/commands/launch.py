@@ -38,8 +38,12 @@ def run_ui(options: argparse.Namespace, output: Output) -> int:
     return show_console(options, None)
 
 
-def show_console(options: argparse.Namespace, link: Link | None) -> int:
-    """Open the console, at the place of a link where there is one.
+BARE = "'jobconsole dlq groups' and 'jobconsole job list'"
+"""Commands that show much of the console without a terminal."""
+
+
+def show_console(options: argparse.Namespace, link: Link | None, bare: str = BARE) -> int:
+    """Open the console, at the place of a link where there is one; `bare`: what shows the same without a terminal.
 
     Raises:
         UsageError: there is no terminal.
@@ -52,7 +56,7 @@ def show_console(options: argparse.Namespace, link: Link | None) -> int:
     given = _words({**_given(options), "context": None})
     try:
         while settings is not None:
-            code, chosen = _show_console(settings, path, link, given)
+            code, chosen = _show_console(settings, path, link, given, bare)
             settings = None if chosen is None else read_settings(path, context=chosen)
             # Addresses are of the first context alone.
             link, given = None, _words({"config": path})
@@ -62,11 +66,11 @@ def show_console(options: argparse.Namespace, link: Link | None) -> int:
 
 
 def _show_console(
-    settings: ConsoleSettings, path: str | None, link: Link | None, given: Sequence[str]
+    settings: ConsoleSettings, path: str | None, link: Link | None, given: Sequence[str], bare: str
 ) -> tuple[int, str | None]:
     """Show one context; return the exit code, and the context that was chosen to be shown next."""
     check_servers(settings)
-    _check_terminal()
+    _check_terminal(bare)
     from jobconsole.tui.app import run_console
 
     places, context = places_of(settings, path), info_of(settings)
@@ -75,10 +79,10 @@ def _show_console(
     return int(code), places.chosen
 
 
-def _check_terminal() -> None:
+def _check_terminal(bare: str = BARE) -> None:
     # Without a terminal, Textual would write escape sequences into a file and report success.
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("the console needs a terminal; 'jobconsole dlq groups' and 'jobconsole job list' do not")
+        raise UsageError(f"the console needs a terminal; {bare} do not")
 
 
 CARRIED = ("config", "context", "postgres_url", "schema", "redis_url", "prefix")

@@ -143,7 +143,7 @@ def run_top(options: argparse.Namespace, output: Output) -> int:
     if not (options.inline or output.as_json):
         from jobconsole.tui.base.links import Link
 
-        return launch.show_console(options, Link("live"))
+        return launch.show_console(options, Link("live"), "'jobconsole top --inline' and 'jobconsole top --json'")
     return connected(options, output, _redraw)
 
 

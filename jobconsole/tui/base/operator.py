@@ -17,7 +17,7 @@ from jobconsole.core.connection import Connection
 from jobconsole.core.rows import NAME
 from jobconsole.tui.base.messages import Finished, PlanReady, Progressed
 from jobconsole.tui.base.states import SignatureStates, StatesChange
-from jobconsole.tui.base.undo import Change, Kind, PausedChange, Remembered, SubmittedChange
+from jobconsole.tui.base.undo import NOTHING_TO_UNDO, Change, Kind, PausedChange, Remembered, SubmittedChange
 from queue_core.client.operations import this_author
 from queue_core.errors import OperationNotFound, OutcomeUnknown, QueueCoreError, ReadOnly, StoreUnavailable
 from queue_core.model.job import Job
@@ -167,7 +167,7 @@ class Operator:
         if not await self._undo.turn():
             return f"{self.taking_back} is still being undone: press u again when that is done"
         if (last := self._undo.last) is None:
-            return "nothing to undo: a finished retry has already run its jobs"
+            return NOTHING_TO_UNDO
         self._undo.taking_back, away = last.words, False
         try:
             return await self._reverse(last)

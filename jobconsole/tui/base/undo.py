@@ -86,6 +86,9 @@ class PausedChange(Change):
         return "pause" if self.paused else "resume"
 
 
+NOTHING_TO_UNDO = "nothing to undo; a retry that has finished cannot be undone"
+
+
 class Remembered:
     """The changes that can be taken back, the last one on top."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from jobconsole.actions.plan import NOT_CANCELLED
 from jobconsole.present.job import BREAKDOWN
 from jobconsole.tui.base.bindings import BY_ID, refusal
+from jobconsole.tui.base.undo import NOTHING_TO_UNDO
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.table import Table
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 NOT_IN_TRASH = "only jobs in the trash can be brought back: it is the last tab of 3"
 NOTHING_FURTHER = "nothing further to open; Esc goes back"
-NOTHING_TO_UNDO = "nothing to undo: a finished retry has already run its jobs"
 SHEETLESS = frozenset({"undo", "pause", "quiet", "own"})
 """Changes that need no room for a sheet."""
 OPENS = frozenset({"open", "full", "compare"})
