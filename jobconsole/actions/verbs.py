@@ -104,6 +104,7 @@ class ImmediateActions:
         async def act() -> str:
             return f"enqueued job {(await self._connection.schedules.trigger(schedule)).id}"
 
+        await self._connection.schedules.get(schedule)  # one that is gone leaves no record
         becomes = IMMEDIATE["schedule", "trigger"].becomes
         return f"{schedule} {becomes}: {(await self._recorded('trigger', f'schedule {schedule}', act))}"
 

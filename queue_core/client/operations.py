@@ -14,10 +14,9 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Self, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from queue_core.client.effects import Effects
 from queue_core.client.operating.drain import (
@@ -31,9 +30,10 @@ from queue_core.client.operating.drain import (
     queue_of,
 )
 from queue_core.client.operating.executor import POLL_SECONDS, Executor
+from queue_core.client.operating.guarded import Guarded
 from queue_core.client.operating.submission import submit
 from queue_core.client.operating.verdict import check_options, check_request, read_outcomes, short_text, shortened
-from queue_core.errors import InvalidArgument, QueueCoreError, ReadOnly, StoreUnavailable
+from queue_core.errors import InvalidArgument, QueueCoreError, StoreUnavailable
 from queue_core.model.operation import (
     UNCHANGED,
     VERBS,
@@ -72,22 +72,6 @@ def this_author() -> Author:
     with contextlib.suppress(OSError, KeyError, ImportError):
         user = getpass.getuser()
     return Author(user, socket.gethostname())
-
-
-class Guarded:
-    """The store's operators' interface; every change through a read-only one raises `ReadOnly`."""
-
-    _read_only = False
-
-    def read_only(self) -> Self:
-        """Return a read-only copy."""
-        guarded = copy(self)
-        guarded._read_only = True
-        return guarded
-
-    def _check(self, verb: str) -> None:
-        if self._read_only:
-            raise ReadOnly(verb)
 
 
 class Operations(Guarded):
@@ -299,6 +283,13 @@ class Operations(Guarded):
         return [
             await self.submit(replace(back, options=ChangeOptions(queue=queue)), ids) for queue, ids in by_queue.items()
         ]
+
+    async def opens(self, drain: Operation) -> bool:
+        """Return whether the undo of a drain would do anything: open its queue, or bring back what was moved."""
+        if await drained_again(self._store, drain):
+            return False
+        moved = any(one.processed for one in await moves_of(self._store, drain.number))
+        return moved or await jobs_left(self._inspector, queue_of(drain)) is not None
 
     async def _open(self, drain: Operation, author: Author) -> list[Operation]:
         """Open the queue of a drain unless it was opened or drained again since, and bring back what was moved."""

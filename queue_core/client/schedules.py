@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Unpack
 
-from queue_core.client.operations import Guarded
+from queue_core.client.operating.guarded import Guarded
 from queue_core.client.results import JobHandle
 from queue_core.client.tasks import EnqueueArguments, EnqueueOptions, TaskRegistry
 from queue_core.errors import ConfigurationError, ScheduleNotFound

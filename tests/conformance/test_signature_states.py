@@ -483,6 +483,19 @@ async def test_texts_that_cannot_be(world: World, text: str) -> None:
     assert await world.operations.list_operations(10) == []
 
 
+async def test_a_rehearsal_refuses_what_the_change_would_and_writes_nothing(world: World) -> None:
+    await die(world)
+    signatures = signatures_of(world)
+    trying = signatures.read_only().rehearsing()
+    assert await trying.own(SIGNATURE, "ana") == 0
+    with pytest.raises(InvalidArgument, match="has passed"):
+        await trying.mute(SIGNATURE, until=datetime(2020, 1, 1, tzinfo=UTC))
+    number = await signatures.own(SIGNATURE, "ben")
+    assert await trying.undo(number) == 0
+    assert (await state(world)).owner == "ben"
+    assert len(await world.operations.list_operations(9)) == 1
+
+
 async def test_refusals(world: World) -> None:
     await die(world)
     signatures = signatures_of(world)
@@ -494,6 +507,7 @@ async def test_refusals(world: World) -> None:
         await signatures.mute(SIGNATURE, until_growth=1)
     with pytest.raises(InvalidArgument, match="has passed"):
         await signatures.mute(SIGNATURE, until=datetime(2020, 1, 1, tzinfo=UTC))
+    assert await world.operations.list_operations(9) == []
     with pytest.raises(ReadOnly):
         await signatures.read_only().own(SIGNATURE)
     with pytest.raises(QueueCoreError):

@@ -55,7 +55,7 @@ def _each(options: argparse.Namespace, output: Output, act: Act) -> int:
             # All of them first: a mistyped number must not leave half of the work done.
             await jobs.operations.get(number)
         if options.dry_run:
-            return report_dry_run(output, options.verb, [f"#{number}" for number in numbers])
+            return await _report_dry_changes(jobs, output, options.verb, numbers)
         changed, error = await in_turn(numbers, lambda number: _one(jobs, options, act, number))
         states: dict[int, str] = {}
         for number, new in changed.items():
@@ -70,24 +70,44 @@ def _each(options: argparse.Namespace, output: Output, act: Act) -> int:
 
 async def _one(jobs: JobQueue, options: argparse.Namespace, act: Act, number: int) -> bool:
     """Do it, and keep a note of it where there is something to do."""
-    from queue_core.model.operation import MOVES
-
-    state = (await jobs.operations.get(number)).state
-    # One that is preparing starts by itself, as soon as all its jobs are written down.
-    if _TARGETS[options.verb] not in MOVES[state] or (options.verb == "resume" and state == "preparing"):
+    if not _can(options.verb, (await jobs.operations.get(number)).state):
         return False
     return await switch(jobs, options, "operation", f"#{number}", partial(act, jobs.operations, number))
+
+
+def _can(verb: str, state: OperationState) -> bool:
+    """Return whether a verb changes an operation in this state."""
+    from queue_core.model.operation import MOVES
+
+    # One that is preparing starts by itself, as soon as all its jobs are written down.
+    return _TARGETS[verb] in MOVES[state] and not (verb == "resume" and state == "preparing")
+
+
+async def _report_dry_changes(jobs: JobQueue, output: Output, verb: str, numbers: list[int]) -> int:
+    """Report what the verb would do; the exit code is that of doing it."""
+    states = {number: (await jobs.operations.get(number)).state for number in numbers}
+    would = [number for number, state in states.items() if _can(verb, state)]
+    report_dry_run(output, verb, [f"#{number}" for number in would])
+    return max([DONE, *(_unchanged(output, verb, one, states[one]) for one in numbers if one not in would)])
+
+
+def _unchanged(output: Output, verb: str, number: int, state: str) -> int:
+    """Report an operation that a verb does not change, and return the exit code."""
+    if state != _TARGETS[verb]:
+        fail(f"operation #{number} is {state}; it cannot be {IMMEDIATE['operation', verb].past}")
+        return FAILED
+    if not output.as_json:
+        output.line(f"#{number} was {state} already")
+    return DONE
 
 
 def _report_changes(output: Output, verb: str, changed: dict[int, bool], states: Mapping[int, str]) -> int:
     code, past = DONE, IMMEDIATE["operation", verb].past
     for number, new in changed.items():
-        already = not new and states[number] == _TARGETS[verb]
-        if not new and not already:
-            fail(f"operation #{number} is {states[number]}; it cannot be {past}")
-            code = FAILED
+        if not new:
+            code = max(code, _unchanged(output, verb, number, states[number]))
         elif not output.as_json:
-            output.line(f"{past} #{number}" if new else f"#{number} was {_TARGETS[verb]} already")
+            output.line(f"{past} #{number}")
     if output.as_json:
         found = [{"number": one, "state": states[one], "changed": new} for one, new in changed.items()]
         output.json({"operations": found})
@@ -100,17 +120,21 @@ def run_undo(options: argparse.Namespace, output: Output) -> int:
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         operation = await jobs.operations.get(options.number)
         _check_undoable(operation)
-        if options.dry_run:
-            return _report_dry_run(output, operation)
         from queue_core.client.operating.filters import saved_name_of
         from queue_core.client.operating.signatures import VERBS
         from queue_core.client.operations import this_author
 
         if operation.request.verb in VERBS or saved_name_of(operation) is not None:
-            return await _undo_noted(jobs, output, operation)
+            return await _undo_noted(jobs, options, output, operation)
+        is_drain = operation.request.verb == "drain"
+        refused = CommandError(not_opened(f"operation #{operation.number}", operation.request.label))
+        if options.dry_run:
+            if is_drain and not await jobs.operations.opens(operation):
+                raise refused
+            return _report_dry_run(output, operation)
         submitted = await jobs.operations.undo(options.number, this_author())
-        if operation.request.verb == "drain" and not submitted:
-            raise CommandError(not_opened(f"operation #{operation.number}", operation.request.label))
+        if is_drain and not submitted:
+            raise refused
         return await _run_to_end(jobs, output, options.number, submitted)
 
     return connected(options, output, run, "" if options.dry_run else "op undo")
@@ -137,13 +161,15 @@ def _check_undoable(operation: Operation) -> None:
         )
 
 
-async def _undo_noted(jobs: JobQueue, output: Output, operation: Operation) -> int:
+async def _undo_noted(jobs: JobQueue, options: argparse.Namespace, output: Output, operation: Operation) -> int:
     """Undo a change of a signature or of a saved filter."""
     of = jobs.signatures if operation.request.signatures else jobs.filters
-    number = await of.undo(operation.number)
+    number = await (of.rehearsing() if options.dry_run else of).undo(operation.number)
     if number is None:
         what = "signature" if operation.request.signatures else "filter"
         raise CommandError(f"operation #{operation.number} is not undone: the {what} was changed since")
+    if options.dry_run:
+        return _report_dry_run(output, operation)
     if output.as_json:
         output.json({"undone": operation.number, "operations": [operation_body(await jobs.operations.get(number))]})
     else:

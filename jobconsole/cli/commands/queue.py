@@ -82,7 +82,10 @@ def run_drain(options: argparse.Namespace, output: Output) -> int:
     """Drain a queue."""
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        from queue_core.client.operating.drain import check_moved
+
         await check_queue(jobs, options.name)
+        check_moved(options.name, options.move_to)
         overview = await jobs.inspector.overview()
         (line,) = [one for one in overview.queues if one.name == options.name]
         if options.dry_run:

@@ -70,8 +70,8 @@ def run_trigger(options: argparse.Namespace, output: Output) -> int:
     """Enqueue the job of a schedule."""
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
+        await jobs.schedules.get(options.name)
         if options.dry_run:
-            await jobs.schedules.get(options.name)
             return report_dry_run(output, "trigger", [options.name])
         handle = await _triggered(jobs, options)
         if output.as_json:

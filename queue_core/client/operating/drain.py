@@ -69,10 +69,7 @@ async def begin_drain(store: OperationStore, inspector: Inspector, request: Drai
         OutcomeUnknown: the queue may be closed, and then it is drained.
     """
     queue, move_to, author, why = request
-    if move_to is not None:
-        check_options("move", ChangeOptions(queue=move_to))
-    if move_to == queue:
-        raise InvalidArgument(f"what waits in '{queue}' cannot be moved to '{queue}'")
+    check_moved(queue, move_to)
     asked = shortened(OperationRequest("drain", label_of(queue), author, why, ChangeOptions(queue=move_to)))
     drain = await store.create(asked)
     await _close(store, queue, drain.number)
@@ -88,6 +85,18 @@ async def begin_drain(store: OperationStore, inspector: Inspector, request: Drai
                 "an executor begins operation #%d, which empties queue %s: %s", move.number, safe(queue), error
             )
     return drain
+
+
+def check_moved(queue: str, move_to: str | None) -> None:
+    """Check where what waits in a queue that is drained is to go; None: it stays.
+
+    Raises:
+        InvalidArgument: nothing can be moved to that queue.
+    """
+    if move_to is not None:
+        check_options("move", ChangeOptions(queue=move_to))
+    if move_to == queue:
+        raise InvalidArgument(f"what waits in '{queue}' cannot be moved to '{queue}'")
 
 
 async def _close(store: OperationStore, queue: str, number: int) -> None:

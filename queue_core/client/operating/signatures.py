@@ -12,7 +12,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, get_args
 
-from queue_core.client.operations import Guarded, Operations, this_author
+from queue_core.client.operating.guarded import Rehearsed
+from queue_core.client.operations import Operations, this_author
 from queue_core.client.tasks import Duration
 from queue_core.errors import InvalidArgument, QueueCoreError, SignatureNotFound
 from queue_core.model.filters import Filter, Term
@@ -111,7 +112,7 @@ async def states_of(
     return (await read_states(inspector, groups, window, book)).states if groups else {}
 
 
-class Signatures(Guarded):
+class Signatures(Rehearsed):
     """Read and set the states of error signatures, their owners, notes and links.
 
     Every method raises `StoreUnavailable` when the store is unreachable.
@@ -357,17 +358,23 @@ class Signatures(Guarded):
     ) -> int:
         numbers: list[int] = []
 
+        async def foreseen(number: int) -> tuple[SignatureFacts, SignatureFacts | None]:
+            now, found = await self._inspector.signature_facts([signature])
+            facts = found.get(signature, UNTOUCHED)
+            return facts, after(facts, now, number)
+
         async def act() -> None:
             for _ in range(TRIES):
-                now, found = await self._inspector.signature_facts([signature])
-                facts = found.get(signature, UNTOUCHED)
-                wanted = after(facts, now, numbers[0])
+                facts, wanted = await foreseen(numbers[0])
                 if wanted is None:
                     break
                 if await self._store.set_facts(signature, facts, wanted):
                     return
             raise QueueCoreError(f"signature {signature} was changed by others meanwhile")
 
+        await foreseen(0)  # what cannot be is refused, and leaves no record
+        if self._rehearses:
+            return 0
         await self._operations.record(request, act, on_record=numbers.append)
         return numbers[0]
 
