@@ -33,7 +33,7 @@ from queue_core.client.operating.executor import POLL_SECONDS, Executor
 from queue_core.client.operating.guarded import Guarded
 from queue_core.client.operating.submission import submit
 from queue_core.client.operating.verdict import check_options, check_request, read_outcomes, short_text, shortened
-from queue_core.errors import InvalidArgument, QueueCoreError, StoreUnavailable
+from queue_core.errors import InvalidArgument, QueueCoreError, QueueNotFound, StoreUnavailable
 from queue_core.model.operation import (
     UNCHANGED,
     VERBS,
@@ -47,7 +47,7 @@ from queue_core.model.operation import (
     WorkerOrder,
 )
 from queue_core.model.report import JobStack
-from queue_core.model.text import safe
+from queue_core.model.text import safe, storable
 from queue_core.model.validation import check_id, check_ids
 from queue_core.ports.inspector import Inspector
 from queue_core.ports.operations import OperationStore
@@ -151,7 +151,7 @@ class Operations(Guarded):
         self._check("command")
         if not isinstance(worker, str) or order not in get_args(WorkerOrder):
             raise InvalidArgument(f"an order to a worker is quiet, resume or stop, not {order!r} to {worker!r}")
-        return await self._store.command(worker, order)
+        return storable(worker) == worker and await self._store.command(worker, order)
 
     # -- step by step, and recorded
 
@@ -348,6 +348,8 @@ class Operations(Guarded):
         self, limit: int = 100, before: int | None = None, unfinished: bool = False, signature: str | None = None
     ) -> list[Operation]:
         """Return operations, the newest first: older than a number, not ended, with an error signature."""
+        if signature is not None and storable(signature) != signature:
+            return []
         return await self._store.list_operations(limit, before, unfinished, signature)
 
     async def list_for_job(self, job_id: str, limit: int = 100) -> list[Operation]:
@@ -386,4 +388,6 @@ class Operations(Guarded):
 def _queue(name: object) -> str:
     if not isinstance(name, str):
         raise InvalidArgument(f"a queue's name is a text, not {name!r}")
+    if storable(name) != name:
+        raise QueueNotFound(name)  # no store can have it, nor be asked for it
     return name

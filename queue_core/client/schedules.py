@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, Unpack
 from queue_core.client.operating.guarded import Guarded
 from queue_core.client.results import JobHandle
 from queue_core.client.tasks import EnqueueArguments, EnqueueOptions, TaskRegistry
-from queue_core.errors import ConfigurationError, ScheduleNotFound
+from queue_core.errors import ConfigurationError, InvalidArgument, ScheduleNotFound
 from queue_core.model.codec import encode_payload
 from queue_core.model.rules import Priority, PriorityName, parse_priority, rules_of
 from queue_core.model.schedule import Announcement, PassedTick, Planned, Planning, Schedule, check_cron, next_tick
@@ -53,7 +53,8 @@ class Owner(Protocol):
 class Schedules(Guarded):
     """The schedules of a queue object: `add` registers one here, workers `announce` them, the rest is for operators.
 
-    The operators' verbs act on every schedule of the store, regardless of which program announced it.
+    The operators' verbs act on every schedule of the store, regardless of which program announced it. A name that is
+    no text raises `InvalidArgument`.
     """
 
     def __init__(self, owner: Owner) -> None:
@@ -198,7 +199,9 @@ class Schedules(Guarded):
         await self._owner.schedule_store.remove(name)
 
 
-def _named(name: str, planning: Planning) -> Planned:
+def _named(name: object, planning: Planning) -> Planned:
+    if not isinstance(name, str):
+        raise InvalidArgument(f"a schedule's name is a text, not {name!r}")
     found = {planned.schedule.name: planned for planned in planning.schedules}
     if name not in found:
         near = difflib.get_close_matches(name, found, n=1)

@@ -17,7 +17,7 @@ from queue_core.model.filters import Filter, filter_of
 from queue_core.model.job import Job
 from queue_core.model.report import Breakdown, JobAttempt, Order, Page, attempts_of
 from queue_core.model.settings import JobsSettings
-from queue_core.model.validation import check_id, check_queue_name, check_seconds, check_types
+from queue_core.model.validation import check_id, check_lease, check_queue_name, check_seconds, check_types
 from queue_core.ports.backend import Backend
 from queue_core.ports.inspector import Inspector
 
@@ -144,9 +144,7 @@ class JobVerbs(ABC):
         """
         check_queue_name(queue)
         names = check_types(types)
-        length = self.settings.defaults.lease if lease is None else check_seconds(lease, "lease")
-        if not length:
-            raise InvalidArgument("a lease of 0 s is over at once")
+        length = self.settings.defaults.lease if lease is None else check_lease(lease)
         patience = check_seconds(wait, "wait")
         backend = await self.backend()
         if self._manual is None:

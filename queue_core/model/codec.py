@@ -101,9 +101,28 @@ def encode_payload(payload: object, limit: int) -> str:
             if not isinstance(key, str):
                 raise InvalidJob(f"a payload's keys are parameter names, not {key!r}")
         text = _encode(payload, "the payload", payload.text if type(payload) is Written else None)
+        _check_keys(payload)
     if len(text) > limit or (not text.isascii() and len(text.encode()) > limit):
         raise TooLarge("the payload", len(text.encode()), limit)
     return text
+
+
+def _check_keys(payload: object) -> None:
+    """Refuse keys of inner objects that json would turn into texts: of 1 and "1" in one object, a value would be lost.
+
+    Raises:
+        InvalidJob: a key is no text.
+    """
+    inner = [payload]
+    while inner:
+        one = inner.pop()
+        if isinstance(one, dict):
+            for key in one:
+                if not isinstance(key, str):
+                    raise InvalidJob(f"the payload holds an object with the key {key!r}, which is no text")
+            inner += one.values()
+        elif isinstance(one, list | tuple):
+            inner += one
 
 
 def _encode(value: object, what: str, written: str | None = None) -> str:

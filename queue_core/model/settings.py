@@ -24,7 +24,7 @@ from queue_core.model.addresses import check_postgres_url, check_redis_url, join
 from queue_core.model.rules import QueueRules, Rules, resolve
 from queue_core.model.triage.release import parse_release
 from queue_core.model.triage.rules import TriageSettings
-from queue_core.model.validation import Duration, Retention, SettingsModel, Size, check_name
+from queue_core.model.validation import FARTHEST, Duration, Retention, SettingsModel, Size, check_name
 
 
 def _postgres_url(value: SecretStr) -> SecretStr:
@@ -62,6 +62,8 @@ def _prefix(value: object) -> str:
     text = str(value)
     if "{" in text or "}" in text:
         raise ValueError("a prefix cannot contain { or }: the queue's name stands in braces, as the hash tag")
+    if not text.isprintable() or text.strip() != text:
+        raise ValueError("a prefix cannot contain control characters, nor begin or end with a blank")
     return text.rstrip(":") + ":" if text.rstrip(":") else ""
 
 
@@ -111,7 +113,7 @@ with warnings.catch_warnings():
         # LISTEN needs a direct connection where `url` leads through a pooler in transaction mode
         listen_url: PostgresUrl | None = None
         # seconds to wait for a connection or an answer before StoreUnavailable
-        timeout: Duration = 10.0
+        timeout: Duration = Field(default=10.0, gt=0)
         # the most connections of one process's shared pool, and of its handlers' own transactions
         pool: int = Field(default=8, ge=2, le=100)
         # False where a pooler in transaction mode cannot keep prepared statements
@@ -123,7 +125,7 @@ class RedisSettings(SettingsModel):
     url: RedisUrl | None = None
     prefix: Prefix = "jobs:"
     # seconds to wait for an answer before going on without Redis
-    timeout: Duration = 2.0
+    timeout: Duration = Field(default=2.0, gt=0)
     # replicas that have a job before its enqueue returns, in mode redis; 0 waits for none
     min_replicas: int = Field(default=0, ge=0, le=10)
 
@@ -132,7 +134,7 @@ class SqliteSettings(SettingsModel):
     # beside the file SQLite keeps two more, with -wal and -shm behind its name; all three belong together
     path: SqlitePath = "jobs.db"
     # seconds to wait for the file's lock or an answer before StoreUnavailable
-    timeout: Duration = 10.0
+    timeout: Duration = Field(default=10.0, gt=0)
 
 
 SHORTEST_LEASE = 1.0
@@ -148,7 +150,7 @@ class Defaults(SettingsModel):
     # 0 to 1: the part of a delay that is random
     retry_jitter: float = Field(default=0.0, ge=0.0, le=1.0)
     timeout: Duration = 300.0
-    lease: Duration = Field(default=300.0, ge=SHORTEST_LEASE)
+    lease: Duration = Field(default=300.0, ge=SHORTEST_LEASE, le=FARTHEST)
     # a fifth of the lease where it is left out
     heartbeat: Duration = Field(default=60.0, gt=0)
     # losses of its workers after which a job is buried although it was not seen to be to blame

@@ -214,6 +214,20 @@ def check_seconds(value: object, what: str) -> float:
         raise InvalidArgument(f"{what}: {error}") from None
 
 
+def check_lease(lease: object, what: str = "lease") -> float:
+    """Return the length of a lease in seconds.
+
+    Raises:
+        InvalidArgument: no duration, none at all, or more than a hundred years.
+    """
+    seconds = check_seconds(lease, what)
+    if not seconds:
+        raise InvalidArgument("a lease of 0 s is over at once")
+    if seconds > FARTHEST:
+        raise InvalidArgument(f"{what}: {lease!r} is more than a hundred years")
+    return seconds
+
+
 def check_types(types: object) -> tuple[str, ...] | None:
     """Return the names of types; None: of any.
 

@@ -20,7 +20,7 @@ from queue_core.errors import ConfigurationError, QueueCoreError
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Stray
 from queue_core.model.settings import SHORTEST_LEASE, Defaults
-from queue_core.model.validation import parse_duration
+from queue_core.model.validation import FARTHEST, parse_duration
 from queue_core.ports.store import (
     Doubt,
     HeartbeatReply,
@@ -95,7 +95,7 @@ def seconds(value: Duration, what: str, least: float = 0.0) -> float:
     """Return a duration in seconds.
 
     Raises:
-        ConfigurationError: it is none, or too short; `what` names it.
+        ConfigurationError: it is none, too short, or more than a hundred years; `what` names it.
     """
     try:
         found = parse_duration(value)
@@ -103,6 +103,8 @@ def seconds(value: Duration, what: str, least: float = 0.0) -> float:
         raise ConfigurationError(f"{what}: {error}") from None
     if found < least:
         raise ConfigurationError(f"{what} ({found:g} s) must be at least {least:g} s")
+    if found > FARTHEST:
+        raise ConfigurationError(f"{what} ({found:g} s) is more than a hundred years")
     return found
 
 

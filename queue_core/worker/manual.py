@@ -19,7 +19,7 @@ from queue_core.client.logs import log_failure
 from queue_core.client.middleware import Hooks
 from queue_core.client.operating.executor import Executor
 from queue_core.client.tasks import Duration, TaskRegistry
-from queue_core.errors import QueueCoreError, StaleLease
+from queue_core.errors import InvalidArgument, QueueCoreError, StaleLease
 from queue_core.model import outcome as outcomes
 from queue_core.model.codec import decode_payload
 from queue_core.model.job import Claim, Outcome, Settled, attempt_of
@@ -28,11 +28,11 @@ from queue_core.model.settings import JobsSettings, Limits
 from queue_core.model.signature import failure_of
 from queue_core.model.states import Status
 from queue_core.model.text import storable
-from queue_core.model.validation import check_percent
+from queue_core.model.validation import check_lease, check_percent
 from queue_core.ports.backend import Backend
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.ports.store import ClaimRequest, LeaseRenewal
-from queue_core.worker.heartbeat import ManualHeartbeat, seconds
+from queue_core.worker.heartbeat import ManualHeartbeat
 from queue_core.worker.journal import EventPublisher
 from queue_core.worker.leader import LEADERSHIP, Duty, Sweeper, keep_running
 
@@ -107,8 +107,13 @@ class ClaimedJob(ClaimFacts):
 
         The policy of its task decides, where this process has it, else the defaults; `retry=False` buries the job
         at once. A RetryLater or Reschedule means what it means in a handler.
+
+        Raises:
+            InvalidArgument: it is neither an exception nor a text; nothing was written.
         """
-        raised = error if isinstance(error, BaseException) else RuntimeError(storable(str(error)))
+        if not isinstance(error, BaseException | str):
+            raise InvalidArgument(f"a job fails with an exception or a text, not {error!r}")
+        raised = error if isinstance(error, BaseException) else RuntimeError(storable(error))
         if retry:
             outcome = outcomes.failed(self._claim, self._run_us(), raised, self._terms.policy, self._terms.limits)
         else:
@@ -125,8 +130,12 @@ class ClaimedJob(ClaimFacts):
         return await self._end(outcomes.rescheduled(self._claim, self._run_us(), Reschedule(delay=delay, at=at)))
 
     async def refresh(self, lease: Duration | None = None, *, progress: float | None = None, message: str = "") -> None:
-        """Prolong the lease from now on, by as long as it was claimed for unless given otherwise, and note progress."""
-        length = self._terms.lease if lease is None else seconds(lease, "a lease")
+        """Prolong the lease from now on, by as long as it was claimed for unless given otherwise, and note progress.
+
+        Raises:
+            InvalidArgument: no length of a lease, or no percentage.
+        """
+        length = self._terms.lease if lease is None else check_lease(lease)
         percent = None if progress is None else check_percent(progress)
         renewal = LeaseRenewal(self.id, self.token, percent, storable(str(message)[:200]))
         self.cancel_requested = await self._keeper.refresh(self.queue, renewal, length)

@@ -2,11 +2,12 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
 from queue_core.client.context import JobContext
-from queue_core.errors import JobCancelled
+from queue_core.errors import InvalidArgument, JobCancelled, QueueNotFound, ScheduleNotFound, SignatureNotFound
 from queue_core.queue import JobQueue
 from queue_core.worker.worker import Worker
 from tests.conformance.working import PATIENCE, until, until_status, working
@@ -50,6 +51,32 @@ async def test_a_waiting_job_is_cancelled_and_never_runs(jobs: JobQueue) -> None
         assert await (await other.options(delay=0.4).enqueue()).result(PATIENCE) == "done"
     assert not ran
     assert {await handle.status() for handle in handles} == {"cancelled"}
+
+
+async def test_names_that_no_store_can_have_are_not_found_in_any(jobs: JobQueue) -> None:
+    for name in ("\ud800", "\0", "a\udfffb"):
+        for on_queue in (jobs.operations.pause_queue, jobs.operations.resume_queue, jobs.operations.drain_queue):
+            with pytest.raises(QueueNotFound):
+                await on_queue(name)
+        for on_schedule in (jobs.schedules.pause, jobs.schedules.resume, jobs.schedules.trigger):
+            with pytest.raises(ScheduleNotFound):
+                await on_schedule(name)
+        for read in (jobs.signatures.get, jobs.signatures.known):
+            with pytest.raises(SignatureNotFound):
+                await read(name)
+        assert not await jobs.operations.command(name, "quiet")
+        assert await jobs.operations.list_operations(signature=name) == []
+
+
+@pytest.mark.parametrize("name", [5, None, b"nightly"])
+async def test_names_that_are_no_texts(jobs: JobQueue, name: Any) -> None:
+    operations, schedules = jobs.operations, jobs.schedules
+    for verb in (operations.pause_queue, operations.resume_queue, operations.drain_queue):
+        with pytest.raises(InvalidArgument, match="a queue's name is a text"):
+            await verb(name)
+    for act in (schedules.get, schedules.pause, schedules.resume, schedules.trigger, schedules.ticks, schedules.remove):
+        with pytest.raises(InvalidArgument, match="a schedule's name is a text"):
+            await act(name)
 
 
 async def test_a_paused_queue_waits(jobs: JobQueue) -> None:

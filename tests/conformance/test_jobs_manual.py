@@ -130,6 +130,27 @@ async def test_refresh_prolongs_the_lease_and_tells_progress(jobs: JobQueue) -> 
         await job.refresh()
 
 
+@pytest.mark.parametrize("lease", [1e18, 101 * 366 * 86400.0, 0, -1, "soon", float("nan"), True])
+async def test_lengths_that_no_lease_has(jobs: JobQueue, lease: Any) -> None:
+    await jobs.enqueue("a")
+    with pytest.raises(InvalidArgument, match="lease"):
+        await jobs.claim_next(lease=lease)
+    job = await claimed(jobs)
+    with pytest.raises(InvalidArgument, match="lease"):
+        await job.refresh(lease)
+    await job.complete()
+
+
+@pytest.mark.parametrize("error", [5, None, ValueError, ["x"]])
+async def test_a_job_fails_with_an_exception_or_a_text(jobs: JobQueue, error: Any) -> None:
+    await jobs.enqueue("a")
+    job = await claimed(jobs)
+    for retry in (True, False):
+        with pytest.raises(InvalidArgument, match="a job fails with an exception or a text"):
+            await job.fail(error, retry=retry)
+    await job.complete()
+
+
 async def test_a_lease_that_is_over(jobs: JobQueue) -> None:
     """The consumer's own duties take the job back, and every later write of the first attempt is refused."""
     handle = await jobs.enqueue("a")

@@ -236,6 +236,14 @@ class TestMistakes:
             ("jobs: {postgres: {url: 7}}", "jobs.postgres.url: must be text"),
             ("jobs: {redis: {prefix: 'a{b'}}", "jobs.redis.prefix: a prefix cannot contain { or }: the queue's name "
              "stands in braces, as the hash tag"),
+            ('jobs: {redis: {prefix: "a\\nb"}}', "jobs.redis.prefix: a prefix cannot contain control characters, nor "
+             "begin or end with a blank"),
+            ("jobs: {redis: {prefix: ' '}}", "jobs.redis.prefix: a prefix cannot contain control characters, nor "
+             "begin or end with a blank"),
+            ("jobs: {redis: {timeout: 0}}", "jobs.redis.timeout: must be greater than 0"),
+            ("jobs: {postgres: {timeout: 0s}}", "jobs.postgres.timeout: must be greater than 0"),
+            ("jobs: {sqlite: {timeout: 0}}", "jobs.sqlite.timeout: must be greater than 0"),
+            ("jobs: {defaults: {lease: 9999999999}}", "jobs.defaults.lease: must be less than or equal to 3162240000"),
         ],
     )  # fmt: skip
     def test_a_value_that_does_not_fit_names_its_source_and_key(self, text: str, sentence: str) -> None:

@@ -19,6 +19,7 @@ from queue_core.errors import InvalidArgument, QueueCoreError, SignatureNotFound
 from queue_core.model.filters import Filter, Term
 from queue_core.model.operation import Author, OperationRequest
 from queue_core.model.report import Release, SignatureInfo
+from queue_core.model.text import storable
 from queue_core.model.triage.checks import check_link, check_mended, check_note, check_owner
 from queue_core.model.triage.rules import NO_BOOK, NO_TRIAGE, RuleBook, TriageSettings, runbook_in
 from queue_core.model.triage.signatures import (
@@ -167,6 +168,8 @@ class Signatures(Rehearsed):
 
         Of more than `MOST_BEGINNING`, only some.
         """
+        if storable(beginning) != beginning:
+            return {}
         beginning = beginning.lower()
         titles = {beginning: beginning} | await self._inspector.titles(beginning, MOST_BEGINNING)
         died = {one.signature for one in await self._inspector.signature_deaths(list(titles))}
