@@ -111,15 +111,17 @@ def _postgres_redis(settings: JobsSettings) -> Backend:
     pipelined = make_pipelined(settings.redis)
     dispatcher = make_dispatcher(settings.redis, circuit, pipelined)
     store.on_new_queues(dispatcher.begin)
+    inspector = PostgresInspector(settings.postgres, rules)
     return Backend(
         store,
-        PostgresInspector(settings.postgres, rules),
+        inspector,
         dispatcher,
         RedisEventBus(settings.redis, circuit, pipelined, rules),
         PostgresSchedules(settings.postgres, store),
         PostgresOperations(settings.postgres, rules),
         circuit,
         Pairing(store, dispatcher, place_of(settings.postgres)),
+        check_writes=inspector.check_room,
     )
 
 
@@ -136,15 +138,17 @@ def _postgres(settings: JobsSettings) -> Backend:
     notifications = Notifications(settings.postgres)
     store = PostgresStore(settings.postgres, settings.retention, rules, notifications)
     bus = PostgresEventBus(settings.postgres, notifications, rules)
+    inspector = PostgresInspector(settings.postgres, rules)
     return Backend(
         store,
-        PostgresInspector(settings.postgres, rules),
+        inspector,
         PostgresDispatcher(settings.postgres, notifications, bus),
         bus,
         PostgresSchedules(settings.postgres, store),
         PostgresOperations(settings.postgres, rules),
         pairing=Pairing(store, None),
         hearing=notifications,
+        check_writes=inspector.check_room,
     )
 
 

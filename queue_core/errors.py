@@ -207,8 +207,8 @@ class StoreUnavailable(QueueCoreError):
 class StoreRefused(StoreUnavailable):
     """The durable store answered, and would not carry out a statement, which has changed nothing.
 
-    `passing`: others were in its way, so that it may work the next time. A worker tries again in any case, as with a
-    store that is away.
+    `passing`: others were in its way, or it lacks room, so that it may work the next time. A worker tries again in any
+    case, as with a store that is away.
     """
 
     happened = "refused a statement"

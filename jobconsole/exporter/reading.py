@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -71,12 +71,19 @@ class Reader:
     """Reads the store through its inspector and asks the dispatcher whether it answers."""
 
     def __init__(
-        self, inspector: Inspector, dispatcher: Dispatcher | None, store: str = "postgres", limit: float = LIMIT
+        self,
+        inspector: Inspector,
+        dispatcher: Dispatcher | None,
+        store: str = "postgres",
+        limit: float = LIMIT,
+        check_writes: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._inspector = inspector
         self._dispatcher = dispatcher
         self._store = store
         self._limit = limit
+        # raises where the store cannot be written, which reads do not show
+        self._check_writes = check_writes
         self._errors: dict[str, int] = {}
         self._down: set[str] = set()
         # a cancelled read of a frozen server may take its time to end; no second one is begun meanwhile
@@ -114,9 +121,14 @@ class Reader:
 
     async def _ping(self, limit: float) -> Reading:
         (backend, _), others, overview = await asyncio.gather(
-            self._within(limit, self._store, "ping", self._inspector.ping), self._delivery(limit), self._counted(limit)
+            self._within(limit, self._store, "ping", self._usable), self._delivery(limit), self._counted(limit)
         )
         return Reading({self._store: backend, **others}, overview)
+
+    async def _usable(self) -> None:
+        await self._inspector.ping()
+        if self._check_writes is not None:
+            await self._check_writes()
 
     async def _counted(self, limit: float) -> Overview | None:
         """Count jobs and workers; None where that takes longer, which is no failure of the store."""

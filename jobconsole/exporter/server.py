@@ -15,6 +15,7 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from jobconsole.web.http import Guard, Handler, HttpServer, Request, Response, p
 from jobconsole.web.stream import CONTENT_TYPE, HEADERS, EventStreams, parse_query
 from queue_core.backends import open_backend
 from queue_core.client.feed import EventFeed
+from queue_core.client.health import check_writes
 from queue_core.errors import ConfigurationError
 from queue_core.model.report import Overview
 from queue_core.model.settings import JobsSettings
@@ -146,7 +148,9 @@ class Exporter:
     async def _serve(self, backend: Backend, doors: _Doors, bound: Future[int]) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
         delivery = backend.dispatcher if self._settings.mode.endswith("+redis") else None
-        reader = Reader(backend.inspector, delivery, backend.store.name, self._options.limit)
+        reader = Reader(
+            backend.inspector, delivery, backend.store.name, self._options.limit, partial(check_writes, backend)
+        )
         routes = Routes(reader, self._settings.mode, self._types)
         feed = EventFeed(backend.bus)
         streams = EventStreams(feed, backend.inspector)
@@ -278,7 +282,7 @@ class Routes:
         return Response(HTTPStatus.OK, encode(registry), content_type)
 
     async def health(self, request: Request) -> Response:
-        """Answer 200 when the store answers (`degraded` without Redis) and 503 when it does not.
+        """Answer 200 when the store can be read and written (`degraded` without Redis), else 503.
 
         The counts are null where they could not be read in time.
         """

@@ -83,17 +83,26 @@ async def health(backend: Backend, mode: str) -> Health:
 
 async def _refused(backend: Backend) -> str:
     """Return why the store, which can be read, cannot be written; empty where it can, or reads show it."""
-    dispatcher: object = backend.dispatcher
     try:
-        if backend.check_writes is not None:
-            await backend.check_writes()
-        elif backend.circuit is None and isinstance(dispatcher, WritingDispatcher):
-            await dispatcher.try_write()
+        await check_writes(backend)
     except QueueCoreError as error:
         return str(error)
     except DispatchUnavailable as error:
         return f"redis: {error}"
     return ""
+
+
+async def check_writes(backend: Backend) -> None:
+    """Make sure that the store, which can be read, can be written as well, as far as reads do not show it.
+
+    Raises:
+        StoreUnavailable, DispatchUnavailable: it cannot.
+    """
+    dispatcher: object = backend.dispatcher
+    if backend.check_writes is not None:
+        await backend.check_writes()
+    elif backend.circuit is None and isinstance(dispatcher, WritingDispatcher):
+        await dispatcher.try_write()
 
 
 def _remark(overview: Overview) -> str:

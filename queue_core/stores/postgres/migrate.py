@@ -23,6 +23,7 @@ from queue_core.errors import (
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.dialect import PACKAGE, load, qualified
 from queue_core.stores.postgres.session.connection import read_address
+from queue_core.stores.postgres.session.failures import is_full, refused
 from queue_core.stores.sql.migrations import (
     FIRST,
     RENAMED,
@@ -139,7 +140,7 @@ def _connect(url: str, server: str = "read-write") -> Iterator[Connection]:
         ) as connection:
             yield connection
     except psycopg.OperationalError as error:
-        raise StoreUnavailable("postgres", _sentence(error)) from error
+        raise (refused(error) if is_full(error) else StoreUnavailable("postgres", _sentence(error))) from error
 
 
 class _Migrating:

@@ -37,6 +37,7 @@ from queue_core.stores.postgres.dialect import DIALECT, Rows, load, plain_array,
 from queue_core.stores.postgres.insert import create_queues
 from queue_core.stores.postgres.schedules import rehearse_schedule
 from queue_core.stores.postgres.session.bounds import bounds
+from queue_core.stores.postgres.session.failures import NoRoom
 from queue_core.stores.postgres.session.plans import Plan, run_plan
 from queue_core.stores.postgres.session.pool import ConnectionPool
 from queue_core.stores.postgres.statistics.signatures import set_facts, set_filter
@@ -339,7 +340,7 @@ async def dry_run(pool: ConnectionPool, rules: Rules) -> str:
     """Run every operator's change, roll it back, and return the error that prevented it; "" without one.
 
     Raises:
-        StoreUnavailable: no connection or no answer in time.
+        StoreUnavailable: no connection or no answer in time, or its disk is full.
     """
     try:
         async with pool.connection() as connection, connection.transaction(force_rollback=True):
@@ -350,10 +351,10 @@ async def dry_run(pool: ConnectionPool, rules: Rules) -> str:
                 return await cursor.fetchall() if cursor.description else []
 
             return await run_plan(_everything(rules), run)
-    except StoreRefused as error:
-        return error.reason
-    except SchemaError as error:
-        return str(error)
+    except (StoreRefused, SchemaError) as error:
+        if isinstance(error, NoRoom):
+            raise
+        return getattr(error, "reason", str(error))
 
 
 def _everything(rules: Rules) -> Plan[str]:

@@ -49,7 +49,7 @@ from queue_core.stores.postgres.dialect import (
 from queue_core.stores.postgres.migrate import EARLIER, KNOWN
 from queue_core.stores.postgres.operations import dry_run
 from queue_core.stores.postgres.session.listening import Notifications
-from queue_core.stores.postgres.session.pool import ConnectionPool, Row
+from queue_core.stores.postgres.session.pool import ConnectionPool, Row, check_room
 from queue_core.stores.postgres.statistics import releases, totals
 from queue_core.stores.postgres.statistics.search import after, cursor_of, search
 from queue_core.stores.postgres.statistics.signatures import (
@@ -330,6 +330,14 @@ class PostgresInspector:
             began = time.perf_counter()
             await self._pool.fetch(connection, "read/ping")
             return time.perf_counter() - began
+
+    async def check_room(self) -> None:
+        """Make sure that the server's disk is not full.
+
+        Raises:
+            StoreUnavailable: it is, or there was no answer in time.
+        """
+        await check_room(self._pool)
 
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks, in seconds and bytes. A schema that does not fit is no error here.

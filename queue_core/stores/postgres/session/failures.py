@@ -23,14 +23,26 @@ FORGOTTEN = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
 
 HELD = "others hold rows that this needs, and do not let go of them"
 
+FULL = (pg.DiskFull, pg.OutOfMemory, pg.InsufficientResources, pg.ConfigurationLimitExceeded)
+"""The server has no room for one statement: disk, memory. It goes on with others, and with this one later."""
+
 AWAY = ("08", "25006", "25P", "28", "3D", "53", "57", "58")
 """How the codes of errors begin after which the server cannot be used now: connection, standby, idle for too long,
-login, no such database, resources, shut down or out of time, disk."""
+login, no such database, resources (see `FULL`), shut down or out of time, disk."""
 
 
 def is_broken(error: BaseException) -> bool:
     """Return whether an error makes its connection unusable."""
-    return isinstance(error, BROKEN) and not isinstance(error, (pg.LockNotAvailable, *RETRIED))
+    return isinstance(error, BROKEN) and not isinstance(error, (pg.LockNotAvailable, *RETRIED)) and not is_full(error)
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether the server lacks room for a statement, and has ended nothing but that."""
+    return isinstance(error, FULL) and error.diag.severity_nonlocalized == "ERROR"
+
+
+class NoRoom(StoreRefused):
+    """The server's disk, or another store of its, is full; the statement has changed nothing."""
 
 
 class QueuesLost(StoreUnavailable):
@@ -67,14 +79,16 @@ def _lacks_a_day(error: BaseException) -> bool:
 
 
 def answered(error: BaseException) -> bool:
-    """Return whether the server only refused a statement; else it is unreachable, ends, is full, or a standby."""
+    """Return whether the server only refused a statement; else it is unreachable, ends, or is a standby."""
     state = getattr(error, "sqlstate", None)
-    return state is not None and not state.startswith(AWAY)
+    return is_full(error) or (state is not None and not state.startswith(AWAY))
 
 
 def refused(error: psycopg.Error | BaseException) -> StoreRefused:
     """Return what is raised for a statement that the server refused."""
     text = str(error).strip().splitlines()
+    if is_full(error):
+        return NoRoom("postgres", text[0], passing=True)
     passing = isinstance(error, (*RETRIED, pg.LockNotAvailable)) or _lacks_a_day(error)
     return StoreRefused("postgres", text[0] if text else type(error).__name__, passing)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any, TypeVar
 
@@ -32,7 +32,7 @@ from queue_core.stores.postgres.session.bounds import (
     run_bounded,
 )
 from queue_core.stores.postgres.session.connection import close_all, connect, connection_options, found_pooler, prepares
-from queue_core.stores.postgres.session.failures import BROKEN, FORGOTTEN, HELD, RETRIED, refused, translate
+from queue_core.stores.postgres.session.failures import BROKEN, FORGOTTEN, HELD, RETRIED, is_full, refused, translate
 from queue_core.stores.postgres.session.plans import Plan, run_plan
 
 T = TypeVar("T")
@@ -205,14 +205,20 @@ class ConnectionPool:
         except pg.QueryCanceled as error:
             raise self._no_answer() from error
         except BROKEN as error:
-            await self._drop(generation)
-            raise (self._no_answer() if one.late or isinstance(error, TimeoutError) else translate(error)) from error
+            raise await self._broken(error, one, generation) from error
         except _NOT_OURS as error:
             raise translate(error) from error
         except psycopg.DatabaseError as error:
             if error.sqlstate is None:
                 raise  # the driver's: a mistake of this package
             raise refused(error) from error
+
+    async def _broken(self, error: Exception, one: Try, generation: int) -> QueueCoreError:
+        """Return what is raised for an error after which connections are left, unless the server lacks room alone."""
+        if is_full(error):
+            return refused(error)
+        await self._drop(generation)
+        return self._no_answer() if one.late or isinstance(error, TimeoutError) else translate(error)
 
     def _no_answer(self) -> StoreUnavailable:
         return StoreUnavailable("postgres", f"no answer within {self._settings.timeout:g} s")
@@ -290,6 +296,17 @@ class ConnectionPool:
         if self._closing is not None:
             await self._closing
         await self._drop(self._generation)
+
+
+async def check_room(pool: ConnectionPool) -> None:
+    """Make sure that the server's disk takes 64 KiB more, which do not stay. Who may only read can ask as well.
+
+    Raises:
+        StoreUnavailable: no connection or no answer in time; or, as `NoRoom`, it does not take them.
+    """
+    async with pool.snapshot() as connection:
+        with suppress(pg.ConfigurationLimitExceeded):  # of such files, which is not the disk's
+            await connection.execute(load("pool/room"), prepare=False)
 
 
 class _InTheWay(StoreRefused):

@@ -1,3 +1,10 @@
 -- name: snapshot
 -- Begin a transaction whose statements see one moment, and nothing else; behind it come the bounds.
 BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY
+
+-- name: room
+-- Make the server write some 100 KB to the disk of this database, in a file that ends with the statement: they are more than fits
+-- into this memory. No right is needed for it, and nothing is written to a table.
+SET LOCAL temp_tablespaces = '';
+SET LOCAL work_mem = 64;
+SELECT count(*) FROM generate_series(1, 4000)
