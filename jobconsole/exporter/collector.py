@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from jobconsole.exporter.reading import BackendState, Reading
+from jobconsole.exporter.reading import Reading
 from jobconsole.exporter.table import EXECUTIONS, STATUSES, TABLE, WORKER_STATES
 from queue_core.model.report import HISTOGRAM_BOUNDS, Overview, QueueInfo, Tally, WorkerInfo
 from queue_core.model.rules import BANDS, band
@@ -70,25 +70,27 @@ class JobsCollector(Collector):
         self._types = types or TypeNames()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family of the table; those of a store that cannot be read are left out."""
+        """Yield every family of the table; those that could not be read are left out."""
         reading = self._read()
-        yield from _about_reading(reading.backends)
+        yield from _about_reading(reading)
         if reading.overview is None:
             return
         queues = _queues(reading.overview, reading.tallies)
         yield from _about_now(reading.overview, queues)
-        counts = {(word,): reading.signatures.get(word, 0) for word in WORDS}
-        yield _values("jobs_signatures", counts)
+        if reading.signatures is not None:
+            yield _values("jobs_signatures", {(word,): reading.signatures.get(word, 0) for word in WORDS})
         yield from _by_queue(queues, reading.tallies)
         yield from _by_type(self._types.label(reading.tallies, reading.overview.workers), queues, reading.tallies)
 
 
-def _about_reading(backends: Mapping[str, BackendState]) -> Iterator[Metric]:
+def _about_reading(reading: Reading) -> Iterator[Metric]:
+    backends = reading.backends
     yield _values("jobconsole_build_info", {(version("jobconsole"),): 1})
     yield _values("jobconsole_up", {(name,): int(backend.up) for name, backend in backends.items()})
     durations = {(name,): backend.seconds for name, backend in backends.items()}
     yield _values("jobconsole_scrape_duration_seconds", durations)
     yield _values("jobconsole_scrape_errors_total", {(name,): backend.errors for name, backend in backends.items()})
+    yield _values("jobconsole_signatures_up", {(): int(reading.signatures is not None)})
 
 
 def _about_now(overview: Overview, queues: Sequence[str]) -> Iterator[Metric]:

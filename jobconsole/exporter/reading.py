@@ -7,7 +7,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from queue_core.client.operating.signatures import WINDOW, states_of
@@ -47,14 +47,13 @@ class Reading:
     backends: Mapping[str, BackendState]
     overview: Overview | None = None
     tallies: tuple[Tally, ...] = ()
-    # error signatures by their state
-    signatures: Mapping[SignatureWord, int] = field(default_factory=dict)
+    # error signatures by their state; None: these, which look at every dead job, could not be read in time
+    signatures: Mapping[SignatureWord, int] | None = None
 
 
 class _Stored(NamedTuple):
     overview: Overview
     tallies: tuple[Tally, ...]
-    signatures: Mapping[SignatureWord, int]
 
 
 MOST_SIGNATURES = 1000
@@ -111,13 +110,14 @@ class Reader:
         return await asyncio.shield(task)
 
     async def _read(self, limit: float) -> Reading:
-        (backend, stored), others = await asyncio.gather(
-            self._within(limit, self._store, "read", self._stored), self._delivery(limit)
+        (backend, stored), others, (signatures, reason) = await asyncio.gather(
+            self._within(limit, self._store, "read", self._stored), self._delivery(limit), self._grouped(limit)
         )
         backends = {self._store: backend, **others}
         if stored is None:
             return Reading(backends)
-        return Reading(backends, stored.overview, stored.tallies, stored.signatures)
+        self._note(f"{self._store} (signatures)", reason)
+        return Reading(backends, stored.overview, stored.tallies, signatures)
 
     async def _ping(self, limit: float) -> Reading:
         (backend, _), others, overview = await asyncio.gather(
@@ -136,10 +136,14 @@ class Reader:
         return task.result() if _failure(task, limit) is None else None
 
     async def _stored(self) -> _Stored:
-        overview, tallies, signatures = await asyncio.gather(
-            self._inspector.overview(), self._inspector.tallies(), self._signatures()
-        )
-        return _Stored(overview, tuple(tallies), signatures)
+        overview, tallies = await asyncio.gather(self._inspector.overview(), self._inspector.tallies())
+        return _Stored(overview, tuple(tallies))
+
+    async def _grouped(self, limit: float) -> tuple[Mapping[SignatureWord, int] | None, str | None]:
+        """Count signatures; None, and why, where that fails alone: it takes as long as there are dead jobs."""
+        task, _ = await self._settled(limit, self._store, "signatures", self._signatures)
+        reason = _failure(task, limit)
+        return (task.result(), None) if reason is None else (None, reason)
 
     async def _signatures(self) -> Mapping[SignatureWord, int]:
         groups = await self._inspector.signatures(_DEAD, WINDOW, 1, MOST_SIGNATURES)
@@ -163,13 +167,14 @@ class Reader:
     async def _settled(
         self, limit: float, name: str, what: str, begin: Callable[[], Coroutine[Any, Any, T]]
     ) -> tuple[asyncio.Task[T], float]:
-        """Run a read up to the limit, or wait for the one that is under way; return it and the seconds it took."""
+        """Run a read up to the limit, behind an earlier one that has not ended; return it and the seconds it took."""
         began = time.monotonic()
         task = self._busy.get((name, what))
+        if task is not None and not task.done():
+            await asyncio.wait({task}, timeout=limit)
         if task is None or task.done():
             task = self._busy[name, what] = asyncio.create_task(begin())
-        if not task.cancelling():
-            await asyncio.wait({task}, timeout=limit)
+            await asyncio.wait({task}, timeout=max(0.0, began + limit - time.monotonic()))
         if not task.done():
             task.cancel()
         return task, time.monotonic() - began

@@ -49,6 +49,7 @@ TABLE: dict[str, MetricSpec] = {
     "jobconsole_up": MetricSpec("gauge", ("backend",), "1 when this scrape could read the back-end."),
     "jobconsole_scrape_duration_seconds": MetricSpec("gauge", ("backend",), "How long this scrape read the back-end."),
     "jobconsole_scrape_errors_total": MetricSpec("counter", ("backend",), "Failed reads since the exporter started."),
+    "jobconsole_signatures_up": MetricSpec("gauge", (), "1 when this scrape could read the error signatures."),
     "jobconsole_build_info": MetricSpec("gauge", ("version",), "Always 1, with the version as its label."),
 }
 

@@ -39,6 +39,7 @@ PROMISED = {
     "jobconsole_up": ("gauge", {"backend"}),
     "jobconsole_scrape_duration_seconds": ("gauge", {"backend"}),
     "jobconsole_scrape_errors_total": ("counter", {"backend"}),
+    "jobconsole_signatures_up": ("gauge", set()),
     "jobconsole_build_info": ("gauge", {"version"}),
 }
 TIMES = ("time", "duration", "age", "latency", "timestamp")
@@ -182,6 +183,7 @@ class TestUnreadable:
         found = families(reading)
         assert set(found) == {
             "jobconsole_build_info", "jobconsole_up", "jobconsole_scrape_duration_seconds", "jobconsole_scrape_errors",
+            "jobconsole_signatures_up",
         }  # fmt: skip
         assert [(sample.labels["backend"], sample.value) for sample in found["jobconsole_up"].samples] == [
             ("postgres", 0),

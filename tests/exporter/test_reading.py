@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 import pytest
 
 from jobconsole.exporter.reading import Reader
 from queue_core.errors import StoreUnavailable
+from queue_core.model.filters import Filter
+from queue_core.model.report import SignatureInfo
 from queue_core.stores.memory.read import MemoryInspector
 from tests.conformance.world import World
 
@@ -75,3 +78,55 @@ async def test_while_a_read_hangs_no_other_is_begun(remembered: World) -> None:
         inspector.thawed.set()
     reader = Reader(inspector, None, "postgres", 10.0)
     assert (await reader.ping()).backends["postgres"].up
+
+
+class Grouping(MemoryInspector):
+    """An inspector that has too many dead jobs to group them in time; how it ends a read decides the test."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.store)  # type: ignore[arg-type]
+        self.begun = 0
+        self.may_end = asyncio.Event()
+
+    async def signatures(self, where: Filter, window: float, slices: int, limit: int) -> list[SignatureInfo]:
+        self.begun += 1
+        while not self.may_end.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.may_end.wait()
+        return await super().signatures(where, window, slices, limit)
+
+
+async def test_signatures_that_cannot_be_read_in_time_are_missing_alone(
+    remembered: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    inspector = Grouping(remembered)
+    reader = Reader(inspector, None, "postgres", 0.5)
+    with caplog.at_level(logging.WARNING, "jobconsole.exporter"):
+        for _ in range(3):  # also while the first read has not ended
+            found = await reader.read()
+            assert (found.backends["postgres"].up, found.backends["postgres"].errors) == (True, 0)
+            assert found.overview is not None
+            assert found.signatures is None
+        assert inspector.begun == 1
+        inspector.may_end.set()
+        assert (await reader.read()).signatures == {}
+    assert [record.getMessage() for record in caplog.records] == [
+        "postgres (signatures) cannot be read: no answer within 0.5 s",
+        "postgres (signatures) can be read again",
+    ]
+
+
+async def test_a_read_behind_one_that_has_not_ended_takes_its_time(remembered: World) -> None:
+    """It is no failure within some microseconds: it begins once the earlier one has ended, within the limit."""
+    inspector = Frozen(remembered)
+    reader = Reader(inspector, None, "postgres", 0.2)
+    assert not (await reader.ping()).backends["postgres"].up
+    late = (await reader.ping()).backends["postgres"]
+    assert (late.up, late.seconds >= 0.19) == (False, True)
+    reader = Reader(inspector, None, "postgres", 30.0)
+    waiting = [asyncio.create_task(reader.ping(0.2))]
+    assert not (await waiting[0]).backends["postgres"].up
+    waiting.append(asyncio.create_task(reader.ping()))
+    await asyncio.sleep(0)
+    inspector.thawed.set()
+    assert (await waiting[1]).backends["postgres"].up

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
@@ -259,6 +260,25 @@ class TestServersThatFail:
             answer, body = ask(exporter)
             assert (answer.status, up(body)) == (200, {"postgres": 0, "redis": 0})
             assert b"hunter2" not in ask(exporter, "/healthz")[1]
+
+
+def test_dead_jobs_that_cannot_be_grouped_in_time(postgres_url: str) -> None:
+    postgres = JobsSettings(queue_backend="postgres", postgres=PostgresSettings(url=SecretStr(postgres_url)))
+    # A slow machine reads the rest within this time; the lock is kept for longer.
+    with serving(postgres, limit=4.0) as exporter, psycopg.connect(postgres_url) as hand:
+        hand.execute("LOCK TABLE jobconsole.signature_minutes")
+        for _ in range(2):
+            body = ask(exporter)[1]
+            assert up(body) == {"postgres": 1}
+            assert b'jobconsole_scrape_errors_total{backend="postgres"} 0.0' in body
+            assert b"jobconsole_signatures_up 0.0" in body
+            assert b"job_workers{" in body
+            assert b"jobs_signatures{" not in body
+        assert ask(exporter, "/healthz")[0].status == 200
+        hand.rollback()
+        body = ask(exporter)[1]
+        assert b"jobconsole_signatures_up 1.0" in body
+        assert b'jobs_signatures{state="new"} 0.0' in body
 
 
 def _until_up(exporter: Exporter) -> None:
