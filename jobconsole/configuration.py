@@ -16,6 +16,7 @@ from typing import Any
 
 from queue_core.configuration import Layer, combine, merge, read_file, read_values, read_variables
 from queue_core.errors import ConfigurationError
+from queue_core.model.addresses import path_of
 from queue_core.model.settings import JobsSettings
 from queue_core.variables import PROGRAMS, Source, nearest
 
@@ -60,7 +61,7 @@ def load(
     environ = os.environ if environ is None else environ
     context = context or environ.get(CONTEXT_VARIABLE) or None
     named = path or environ.get(CONSOLE.file_variable)
-    source = Path(path).expanduser() if path else CONSOLE.find(environ)
+    source = path_of(str(path)) if path else CONSOLE.find(environ)
     in_file = {} if source is None else read_file(source)
     theirs = [_file(PROGRAMS, None if named else PROGRAMS.find(environ)), read_variables(PROGRAMS, environ)]
     contexts = _contexts(source, in_file)

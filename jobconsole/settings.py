@@ -12,6 +12,7 @@ from pydantic import Field
 from jobconsole.configuration import ConsoleConfiguration, load
 from queue_core.configuration import read_block
 from queue_core.errors import ConfigurationError
+from queue_core.model.addresses import path_of
 from queue_core.model.settings import JobsSettings
 from queue_core.model.validation import Duration, SettingsModel
 
@@ -200,7 +201,7 @@ def check_servers(settings: ConsoleSettings, advice: str = BY_OPTIONS) -> None:
     jobs = settings.jobs
     if jobs.mode == "memory":
         raise ConfigurationError("queue_backend 'memory' lives inside one process, where no command can reach it")
-    if settings.read_only and jobs.mode == "sqlite" and not Path(jobs.sqlite.path).exists():
+    if settings.read_only and jobs.mode == "sqlite" and not path_of(jobs.sqlite.path).exists():
         # Opening it would make it, with nothing in it.
         raise ConfigurationError(f"there is no file '{jobs.sqlite.path}' (jobs.sqlite.path)")
     if jobs.mode != "sqlite" and jobs.postgres.url is None and jobs.redis.url is None:

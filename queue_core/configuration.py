@@ -22,6 +22,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import ValidationError
 
 from queue_core.errors import ConfigurationError
+from queue_core.model.addresses import path_of
 from queue_core.model.settings import Defaults, JobsSettings
 from queue_core.model.validation import SettingsModel, first_problem
 from queue_core.variables import PROGRAMS, Source, nearest, secret_of, squash
@@ -205,7 +206,7 @@ def load(
             sentence that names the place and the key and holds no secret.
     """
     environ = os.environ if environ is None else environ
-    file = Path(path).expanduser() if path else source.find(environ)
+    file = path_of(str(path)) if path else source.find(environ)
     layers = [] if file is None else [read_values(str(file), read_file(file), source, file.parent)]
     return LoadedSettings(combine([*layers, read_variables(source, environ)]), file)
 
@@ -331,7 +332,7 @@ def _value(layer: Layer, model: type[SettingsModel], name: str, value: Any, path
         if isinstance(value, Mapping):
             return {str(key): _block(layer, each, block, (*path[:-1], name, str(key))) for key, block in value.items()}
     if value is not None and squash(path[-1]) != squash(name):
-        file = layer.folder / Path(str(value)).expanduser()
+        file = layer.folder / path_of(str(value))
         layer.files[*path[:-1], name] = file.absolute()
         return read_secret(file, f"{layer.name}: {layer.key(path)}")
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -11,6 +12,7 @@ from typing import Any, get_args
 from pydantic import SecretStr
 
 from queue_core.errors import ConfigurationError
+from queue_core.model.addresses import path_of
 from queue_core.model.settings import JobsSettings
 from queue_core.model.validation import SettingsModel
 
@@ -68,18 +70,28 @@ class Source:
         """Return the file that is named by a variable, else found in a folder; None where there is none.
 
         Raises:
-            ConfigurationError: a folder holds two of them.
+            ConfigurationError: a folder holds two of them, or the variable names a home folder that is not there.
         """
         if named := environ.get(self.file_variable):
-            return Path(named).expanduser()
-        home = environ.get("XDG_CONFIG_HOME") or "~/.config"
-        for folder in (Path(), Path(home).expanduser() / Path(self.names[0]).stem):
-            found = [folder / name for name in self.names if (folder / name).is_file()]
+            return path_of(named)
+        folders = [Path()]
+        with suppress(ConfigurationError):  # no home folder, and so no file there
+            folders.append(path_of(environ.get("XDG_CONFIG_HOME") or "~/.config") / Path(self.names[0]).stem)
+        for folder in folders:
+            found = [folder / name for name in self.names if _is_there(folder / name)]
             if len(found) > 1:
                 raise ConfigurationError(f"{found[0]} and {found[1]} are both there; keep one of them")
             if found:
                 return found[0]
         return None
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether there is a file; in a folder that this user may not enter, as another's home is, there is none."""
+    try:
+        return path.is_file()
+    except PermissionError:
+        return False
 
 
 PROGRAMS = Source("JOBS__", "JOBS_CONFIG", ("jobs.yaml", "jobs.yml", "jobs.toml"), block="jobs")

@@ -124,11 +124,19 @@ def write_over(path: Path, text: str) -> None:
 
 
 def state_folder() -> Path:
-    """Return where this user's programs keep what outlives them."""
+    """Return where this user's programs keep what outlives them.
+
+    Raises:
+        FileNotFoundError: this user has no home folder.
+    """
     home = os.environ.get("XDG_STATE_HOME", "")
     # The specification: a relative path there is to be ignored.
-    base = Path(home) if home.startswith("/") else Path.home() / ".local" / "state"
-    return base / "jobconsole"
+    if home.startswith("/"):
+        return Path(home) / "jobconsole"
+    try:
+        return Path.home() / ".local" / "state" / "jobconsole"
+    except RuntimeError:
+        raise FileNotFoundError("this user has no home folder") from None
 
 
 # Jobs written out as CSV or JSON Lines, page by page: memory does not grow with their number.

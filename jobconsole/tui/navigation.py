@@ -130,12 +130,14 @@ class Navigation:
         """
         if len(text) <= OSC_LIMIT:
             self._app.copy_to_clipboard(text)
-        path = export.state_folder() / "copied.txt"
         shown = f"{what} {safe(text, 120)}".strip()
+        path: Path | None = None
         try:
+            path = export.state_folder() / "copied.txt"
             export.write_over(path, f"{text}\n")
         except OSError as error:
-            self._host.show_notice(f"copied {shown} (clipboard only: {path} cannot be written: {error.strerror})")
+            why = error if path is None else f"{path} cannot be written: {error.strerror}"
+            self._host.show_notice(f"copied {shown} (clipboard only: {why})")
         else:
             self._host.show_notice(f"copied {shown}  (also in {path})")
 

@@ -1,12 +1,15 @@
-"""Server addresses: checked before the first connection, and shown without their passwords."""
+"""Addresses of servers and files: checked before the first connection, and shown without their passwords."""
 
 from __future__ import annotations
 
 import re
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+from queue_core.errors import ConfigurationError
 
 POSTGRES_SCHEMES = ("postgresql", "postgres")
 REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster", "rediss+sentinel", "rediss+cluster")
@@ -31,6 +34,18 @@ _WHOLE = frozenset(
     {"connect_timeout", "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout"}
 )
 """Those that take a whole number."""
+
+
+def path_of(text: str) -> Path:
+    """Return a path as people write it, with ~ for a home folder.
+
+    Raises:
+        ConfigurationError: there is no such home folder: a container's user may have none.
+    """
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ConfigurationError(f"{text}: no home folder is known for its ~; give the whole path") from None
 
 
 def mask(text: str) -> str:

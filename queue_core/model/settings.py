@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from queue_core.errors import ConfigurationError, InvalidJob
-from queue_core.model.addresses import check_postgres_url, check_redis_url, join_redis_urls, mask
+from queue_core.model.addresses import check_postgres_url, check_redis_url, join_redis_urls, mask, path_of
 from queue_core.model.rules import QueueRules, Rules, resolve
 from queue_core.model.triage.release import parse_release
 from queue_core.model.triage.rules import TriageSettings
@@ -55,6 +55,10 @@ def _sqlite_path(value: object) -> str:
         raise ValueError("the path of the SQLite file is a text that is not empty")
     if path == ":memory:" or path.startswith("file:"):
         raise ValueError("SQLite needs the path of a file that processes share; queue_backend 'memory' keeps no file")
+    try:
+        path_of(path)
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from None
     return path
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from queue_core.errors import InvalidJob, QueueClosed
+from queue_core.model.addresses import path_of
 from queue_core.model.job import Inserted, NewJob, headers_text
 from queue_core.model.rules import Rules, band, rank, rules_of
 from queue_core.stores.sqlite.capacity import Counts, KnownQueue, check_limits
@@ -113,7 +114,7 @@ def _insert_on(
     connection: sqlite3.Connection, file: SqliteFile, jobs: Sequence[NewJob], rules: Rules
 ) -> list[Inserted]:
     transaction = CallersTransaction(connection, file.clock)
-    path = Path(file.settings.path).expanduser()
+    path = path_of(file.settings.path)
     own = next((Path(name) for _, schema, name in transaction.rows("insert/files") if schema == "main" and name), None)
     if own is None or own.resolve() != path.resolve():
         raise InvalidJob(f"connection= is to {own or 'no file'}, and the jobs are in {path}")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from queue_core.errors import ConfigurationError, SchemaEarlier, SchemaError, SchemaForeign, SchemaNewer
+from queue_core.model.addresses import path_of
 from queue_core.model.settings import SqliteSettings
 from queue_core.stores.sql.migrations import (
     FIRST,
@@ -195,7 +196,7 @@ def migrate(settings: SqliteSettings) -> list[int]:
         SchemaError: it is no SQLite database, or that of another program.
         ConfigurationError: it is on a network file system.
     """
-    path = str(Path(settings.path).expanduser().absolute())
+    path = str(path_of(settings.path).absolute())
     check_place(Path(path))
     deadline = time.monotonic() + settings.timeout
     applied: list[int] = []
@@ -222,7 +223,7 @@ def schema_of(settings: SqliteSettings) -> int:
 
 def _read_version(settings: SqliteSettings) -> tuple[int, str | None]:
     """Return the version of the file's schema, and the file where `migrate` would take it over."""
-    path = Path(settings.path).expanduser().absolute()
+    path = path_of(settings.path).absolute()
     if not path.exists():
         return 0, None
     try:

@@ -16,6 +16,7 @@ from sqlite3 import Row
 from typing import Any
 
 from queue_core.errors import JobNotFound
+from queue_core.model.addresses import path_of
 from queue_core.model.filters import Filter, Searched
 from queue_core.model.filters.saved import SavedFilter
 from queue_core.model.job import LINES, Attempt, Job
@@ -53,7 +54,7 @@ from queue_core.stores.sqlite.statistics.signatures import read_deaths, read_fac
 
 
 def _facts(transaction: Transaction, name: str) -> dict[str, Any]:
-    path = Path(name).expanduser().absolute()
+    path = path_of(name).absolute()
     ((schema, mode, size, pages, free),) = transaction.rows("read/facts")
     return {
         "backend": "sqlite",

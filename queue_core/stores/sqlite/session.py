@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakSet
 
 from queue_core.errors import InvalidJob, StoreUnavailable
+from queue_core.model.addresses import path_of
 from queue_core.model.filters import Term, contains, host_of, payload_holds
 from queue_core.model.settings import SqliteSettings
 from queue_core.runtime import Clock, SystemClock
@@ -120,7 +121,7 @@ class SqliteConnection:
 
     def __init__(self, settings: SqliteSettings, clock: Clock, read_only: bool = False) -> None:
         # absolute, so that a later change of the working folder changes nothing
-        self.path = str(Path(settings.path).expanduser().absolute())
+        self.path = str(path_of(settings.path).absolute())
         self._clock = clock
         self._read_only = read_only
         self._connection: sqlite3.Connection | None = None
@@ -357,7 +358,7 @@ class SqliteFile:
         """
         # Without a change, its end writes nothing.
         await self.write_soft(lambda transaction: transaction.now)
-        await self.read(lambda _: check_room(Path(self.settings.path).expanduser().absolute()))
+        await self.read(lambda _: check_room(path_of(self.settings.path).absolute()))
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Read what the hot path needs."""
