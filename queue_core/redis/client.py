@@ -32,6 +32,9 @@ from queue_core.runtime import Circuit
 CONNECTIONS = 64
 """The most connections of one client for short commands."""
 DEFAULT_PORT = "6379"
+LOGIN = "it demands a password; set it in jobs.redis.url"
+_LOGIN = re.compile(r"\bNOAUTH\b|authentication required|client already authenticated", re.IGNORECASE)
+"""Answers to who has not logged in: to HELLO, and to another command."""
 
 
 class _WholeCommands(AbstractConnection):
@@ -264,6 +267,12 @@ def _options(settings: RedisSettings) -> dict[str, Any]:
     }
 
 
+def reason_of(error: BaseException) -> str:
+    """Return an error of the driver in words; what a server without a login answers is a page about its protocol."""
+    text = str(error) or type(error).__name__
+    return LOGIN if _LOGIN.search(text) else text
+
+
 @asynccontextmanager
 async def within(seconds: float | None, circuit: Circuit | None = None) -> AsyncIterator[None]:
     """Turn every failure to reach the server, and the end of the time, into DispatchUnavailable.
@@ -277,7 +286,7 @@ async def within(seconds: float | None, circuit: Circuit | None = None) -> Async
         async with asyncio.timeout(seconds):
             yield
     except (RedisError, OSError, TimeoutError) as error:
-        reason = str(error) or type(error).__name__
+        reason = reason_of(error)
         # A key that is not ours is no loss of the server: other queues go on, and the audit has to reach it.
         if circuit is not None and not reason.startswith("WRONGTYPE"):
             circuit.failed(reason, era)

@@ -108,7 +108,7 @@ def test_redis_that_refuses_the_login(servers: EmbeddedServers) -> None:
         client.config_set("requirepass", "right")
         try:
             finding, advice = ask(redis=url)["redis"]
-            assert finding.startswith("it answers, but requires a login: ")
+            assert finding.startswith("it answers, but requires a login: it demands a password; set it in ")
             assert "redis://USER:PASSWORD@HOST" in advice
             wrong = url.replace("unix://", "unix://:wrong@").replace("redis://", "redis://:wrong@")
             finding, advice = ask(redis=wrong)["redis"]

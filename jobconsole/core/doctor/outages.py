@@ -94,7 +94,7 @@ _REDIS: Sequence[_Outage] = (
         r"invalid username-password|invalid password|wrongpass", _LOGIN, "correct the user and the password in {url}"
     ),
     _Outage(
-        r"authentication required|already authenticated|noauth",
+        r"demands a password",
         "it answers, but requires a login",
         "give the password, and the user if it has one, in {url} (redis://USER:PASSWORD@HOST)",
     ),

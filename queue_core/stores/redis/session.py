@@ -22,7 +22,7 @@ from redis.exceptions import (
 from queue_core.errors import SchemaEarlier, SchemaNewer, StoreRefused, StoreUnavailable
 from queue_core.model.settings import RedisSettings
 from queue_core.model.states import Status
-from queue_core.redis.client import keys_of, make_client, make_pipelined
+from queue_core.redis.client import LOGIN, keys_of, make_client, make_pipelined, reason_of
 from queue_core.redis.facts import server_facts
 from queue_core.redis.failover import Finder
 from queue_core.redis.keys import ClusterKeys
@@ -91,7 +91,9 @@ def microseconds(time: tuple[Any, Any]) -> int:
 
 def unavailable(error: BaseException) -> StoreUnavailable:
     """Return what is raised when the server cannot be reached or used, or refuses a command."""
-    text = str(error) or type(error).__name__
+    text = reason_of(error)
+    if text == LOGIN:
+        return StoreUnavailable("redis", text)
     if whole := _OF_A_PIPELINE.fullmatch(text):
         text = whole[1]
     if isinstance(error, ResponseError) and not isinstance(error, CANNOT_NOW) and not _CANNOT_NOW.search(text):
