@@ -42,6 +42,7 @@ and no `except Exception` swallows it.
 from __future__ import annotations
 
 from asyncio import CancelledError
+from collections.abc import Sequence
 
 
 class QueueCoreError(Exception):
@@ -231,13 +232,24 @@ class SchemaError(QueueCoreError):
 
 
 class SchemaMissing(SchemaError):
-    """The store has no schema yet, or an older one than this version needs."""
+    """The store has no schema yet, or an older one than this version needs.
 
-    def __init__(self, found: int, needed: int) -> None:
-        state = "has no schema" if found == 0 else f"has schema {found}, older than {needed}"
-        super().__init__(f"the database {state}; run 'jobconsole migrate'")
+    `schema` is the name under which it was looked for, where it has one; `others` are those of such schemas in the same
+    database, one of which may have been meant.
+    """
+
+    def __init__(self, found: int, needed: int, schema: str = "", others: Sequence[str] = ()) -> None:
+        name = f" '{schema}'" if schema else ""
+        state = f"has no schema{name}" if found == 0 else f"has schema {found}, older than {needed}"
+        advice = "run 'jobconsole migrate'"
+        if others:
+            state += f", but {' and '.join(repr(one) for one in others)}"
+            advice = "correct jobs.postgres.schema (--schema), or make another store with 'jobconsole migrate'"
+        super().__init__(f"the database {state}; {advice}")
         self.found = found
         self.needed = needed
+        self.schema = schema
+        self.others = tuple(others)
 
 
 class SchemaNewer(SchemaError):

@@ -276,7 +276,7 @@ class TestSchema:
         for line in (["job", "list"], ["job", "enqueue", "t"], ["queue", "list"]):
             answer = cli(*line)
             assert (answer.code, answer.out) == (3, "")
-            assert answer.err == "jobconsole: the database has no schema; run 'jobconsole migrate'\n"
+            assert answer.err == "jobconsole: the database has no schema 'jobconsole'; run 'jobconsole migrate'\n"
         assert cli("migrate", "--dry-run", "--read-only").out == f"would make the schema, version {KNOWN}\n"
         pending = list(range(FIRST, KNOWN + 1))
         body = {"version": 1, "dry_run": True, "pending": pending, "schema": 0}
@@ -286,6 +286,20 @@ class TestSchema:
         assert cli("migrate").out == f"nothing to do; the schema is {KNOWN}\n"
         assert cli("migrate", "--json").body == {"version": 1, "applied": [], "schema": KNOWN}
         assert cli("job", "list").code == 0
+
+    def test_a_wrong_name_is_named_with_the_schemas_that_are_there(self, cli: Cli, postgres_url: str) -> None:
+        sentence = "the database has no schema 'jobconsol', but 'jobconsole'"
+        advice = "correct jobs.postgres.schema (--schema), or make another store with 'jobconsole migrate'"
+        for line in ("job list", "job enqueue t", "queue pause mail --yes"):
+            answer = cli("--schema", "jobconsol", *line.split())
+            assert answer.code == 3, line
+            assert f"{sentence}; {advice}\n" in answer.err, line
+        answer = cli("--schema", "jobconsol", "health", "--json")
+        assert (answer.code, answer.body["reason"]) == (1, f"{sentence}; {advice}")
+        checks = cli("--schema", "jobconsol", "doctor", "--json").body["checks"]
+        assert [(one["said"], one["advice"]) for one in checks if one["name"] == "schema"] == [(sentence, advice)]
+        with psycopg.connect(postgres_url) as hand:
+            assert hand.execute("SELECT to_regnamespace('jobconsol')").fetchall() == [(None,)]
 
     def test_a_newer_schema_is_refused(self, cli: Cli, postgres_url: str) -> None:
         with psycopg.connect(postgres_url, autocommit=True) as connection:

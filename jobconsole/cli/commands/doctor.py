@@ -70,7 +70,7 @@ _STORES = {"sqlite": check_sqlite, "redis": check_redis_store}
 
 
 async def _store(jobs: JobQueue, read_only: bool) -> list[Check]:
-    from queue_core.errors import ConfigurationError, QueueCoreError, SchemaEarlier
+    from queue_core.errors import ConfigurationError, QueueCoreError, SchemaEarlier, SchemaMissing
 
     name = jobs.store.name
     checks: list[Check] = []
@@ -78,7 +78,7 @@ async def _store(jobs: JobQueue, read_only: bool) -> list[Check]:
         facts = await jobs.inspector.facts()
         found = _STORES[name](facts) if name in _STORES else check_postgres(facts, read_only)
         checks = [Check(name, "ok", "answers"), *found]
-        if facts["schema"] != facts["schema_known"]:
+        if facts["schema"] not in {0, facts["schema_known"]}:
             return checks
         overview, operations = (
             await jobs.inspector.overview(),
@@ -87,8 +87,11 @@ async def _store(jobs: JobQueue, read_only: bool) -> list[Check]:
         return [*checks, *check_work(overview), check_operations(operations, overview)]
     except ConfigurationError:
         raise
+    except SchemaMissing as error:  # it names other schemas, which the facts of the server do not
+        finding, _, advice = str(error).partition("; ")
+        return [Check("schema", "fail", finding, advice) if one.name == "schema" else one for one in checks]
     except SchemaEarlier as error:
-        return [Check("schema", "fail", str(error))]
+        return checks or [Check("schema", "fail", str(error))]
     except (QueueCoreError, OSError) as error:
         # The findings before may give the reason.
         return [unreachable(name, str(error)), *checks[1:]]

@@ -46,6 +46,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 NUMBERED = 11
 """The last version of the numbering before version 1, whose tables were not in a schema of their own."""
 VERSION, EARLIER, PARTITIONS = "migrate/version", "migrate/earlier", "migrate/partitions"
+OTHERS = "migrate/others"
 """Statements that others run as well."""
 
 MIGRATIONS = migrations_of(PACKAGE)
@@ -311,25 +312,30 @@ def check(connection: Connection, schema: str = SCHEMA) -> None:
         SchemaMissing, SchemaNewer, SchemaEarlier: they do not.
     """
     found = schema_version(connection, schema)
-    require(found, [] if found else connection.execute(load(EARLIER, schema)).fetchall())
+    if not found:
+        raise missing(schema, *(connection.execute(load(query, schema)).fetchall() for query in (EARLIER, OTHERS)))
+    require(found)
 
 
-def require(found: int, earlier: Sequence[tuple[Any, ...]] = ()) -> None:
+def missing(schema: str, earlier: Sequence[tuple[Any, ...]], others: Sequence[tuple[Any, ...]]) -> SchemaError:
+    """Return what is raised where there is no such schema, given the rows of migrate/earlier and migrate/others."""
+    if earlier:
+        return SchemaEarlier(f"an earlier version has left its tables in schema '{earlier[0][0]}'")
+    return SchemaMissing(0, KNOWN, schema, [name for (name,) in others])
+
+
+def require(found: int) -> None:
     """Make sure that this program can work with a schema of this version.
-
-    `earlier`: rows of migrate/earlier, which count where no schema was found.
 
     Raises:
         SchemaMissing, SchemaNewer, SchemaEarlier: it cannot.
     """
-    if found == 0 and earlier:
-        raise SchemaEarlier(f"an earlier version has left its tables in schema '{earlier[0][0]}'")
     if found == RENAMED:
         raise SchemaEarlier(f"an earlier version has made the tables of the database, with schema {found}")
     require_version(found, KNOWN)
 
 
-async def require_schema(run: Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]) -> None:
+async def require_schema(schema: str, run: Callable[[str], Awaitable[Sequence[tuple[Any, ...]]]]) -> None:
     """Make sure that this program can work with the schema in which this runs queries by their names.
 
     Raises:
@@ -339,4 +345,6 @@ async def require_schema(run: Callable[[str], Awaitable[Sequence[tuple[Any, ...]
         found = int((await run(VERSION))[0][0])
     except SchemaMissing:
         found = 0
-    require(found, [] if found else await run(EARLIER))
+    if not found:
+        raise missing(schema, await run(EARLIER), await run(OTHERS))
+    require(found)

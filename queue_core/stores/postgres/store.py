@@ -101,7 +101,7 @@ class PostgresStore:
         Raises:
             SchemaMissing, SchemaNewer, SchemaEarlier: the schema does not fit.
         """
-        await require_schema(self._inserts.run)
+        await require_schema(self._settings.schema, self._inserts.run)
 
     async def close(self) -> None:
         await self._upkeep.history.close()

@@ -236,7 +236,7 @@ async def test_two_schemas_with_one_redis_and_prefix_are_found(
 
 async def test_a_schema_that_is_not_there_is_missing(postgres_url: str) -> None:
     jobs = JobQueue(postgres=postgres_url, schema="nowhere")
-    with pytest.raises(SchemaMissing, match="run 'jobconsole migrate'"):
+    with pytest.raises(SchemaMissing, match="has no schema 'nowhere', but 'jobconsole'; correct "):
         await jobs.open()
     await jobs.close()
     with psycopg.connect(postgres_url) as connection, pytest.raises(SchemaMissing):

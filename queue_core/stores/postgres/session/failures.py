@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import psycopg
 from psycopg import errors as pg
 
@@ -29,6 +31,9 @@ FULL = (pg.DiskFull, pg.OutOfMemory, pg.InsufficientResources, pg.ConfigurationL
 AWAY = ("08", "25006", "25P", "28", "3D", "53", "57", "58")
 """How the codes of errors begin after which the server cannot be used now: connection, standby, idle for too long,
 login, no such database, resources (see `FULL`), shut down or out of time, disk."""
+
+_PLACE = re.compile(r'"(\w+)\.\w+"')
+"""The schema in an error about a table, in any language of the server."""
 
 
 def is_broken(error: BaseException) -> bool:
@@ -60,7 +65,7 @@ def translate(error: BaseException) -> QueueCoreError:
     if isinstance(error, pg.UniqueViolation) and error.diag.constraint_name == "jobs_pkey":
         return IdsKnown("there is a job of this id already")
     if isinstance(error, pg.UndefinedTable | pg.InvalidSchemaName):
-        return SchemaMissing(0, 1)
+        return SchemaMissing(0, 1, found[1] if (found := _PLACE.search(str(error))) else "")
     if isinstance(error, pg.LockNotAvailable):
         return LockHeld()
     text = str(error).strip().splitlines()

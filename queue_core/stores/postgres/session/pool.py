@@ -21,7 +21,7 @@ from psycopg.rows import AsyncRowFactory, dict_row, tuple_row
 from queue_core.errors import QueueCoreError, StoreRefused, StoreUnavailable
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import load
-from queue_core.stores.postgres.migrate import EARLIER, VERSION, require
+from queue_core.stores.postgres.migrate import EARLIER, OTHERS, VERSION, missing, require
 from queue_core.stores.postgres.session.bounds import (
     ATTEMPTS,
     Connection,
@@ -279,7 +279,10 @@ class ConnectionPool:
         except QueueCoreError:
             # Not read yet; or it did not fit, and may have been migrated since.
             self._schema = await self._version(connection)
-            require(self._schema, [] if self._schema else await self.fetch(connection, EARLIER))
+            if not self._schema:
+                found = [await self.fetch(connection, query) for query in (EARLIER, OTHERS)]
+                raise missing(self._settings.schema, *found) from None
+            require(self._schema)
 
     async def _drop(self, generation: int) -> None:
         """Leave all connections that are as old as the one that failed."""

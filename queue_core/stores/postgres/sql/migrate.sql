@@ -48,6 +48,16 @@ SELECT current_setting('server_encoding'), current_database()::text
 -- Make the schema.
 CREATE SCHEMA IF NOT EXISTS {schema}
 
+-- name: others
+-- Return a few other schemas with the tables of this version, one of which may have been meant. Before it there was a function
+-- that is not made any more.
+SELECT n.nspname::text FROM pg_namespace n
+ WHERE n.oid IS DISTINCT FROM to_regnamespace('{schema}')::oid
+   AND (SELECT count(*) FROM pg_class c
+         WHERE c.relnamespace = n.oid AND c.relname IN ('schema_version', 'jobs', 'jobs_dead', 'lease_epoch')) = 4
+   AND NOT EXISTS (SELECT FROM pg_proc f WHERE f.pronamespace = n.oid AND f.proname = 'drop_job_history')
+ ORDER BY n.nspname LIMIT 5
+
 -- name: earlier
 -- Return the schema in which a version before 1 has its tables: where unqualified names lead to, or public. It had a function that
 -- is not made any more.
