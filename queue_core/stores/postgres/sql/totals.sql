@@ -111,18 +111,21 @@ WITH bounds AS MATERIALIZED (
      GROUP BY o.signature, t.grown, t.slices, t.deaths
      ORDER BY coalesce(t.grown, 0) DESC, sum(o.n) DESC, o.signature
      LIMIT %(limit)s
+), types AS MATERIALIZED (
+    -- Once for all: for each signature anew, 1,000 of them with 20 types and queues each took 11 s, not 1.
+    SELECT t.signature, array_agg(t.type ORDER BY t.n DESC, t.type) AS types, array_agg(t.n ORDER BY t.n DESC, t.type) AS counts
+      FROM (SELECT signature, type, sum(n)::bigint AS n FROM one GROUP BY signature, type) t
+     GROUP BY t.signature
+), places AS MATERIALIZED (
+    SELECT signature, array_agg(DISTINCT queue) AS queues FROM one GROUP BY signature
 )
 SELECT g.signature, coalesce(e.title, '') AS title, g.count, g.grown, g.slices, g.deaths,
-       coalesce(e.first_seen, g.last) AS first_seen, g.last,
-       (SELECT array_agg(t.type ORDER BY t.n DESC, t.type) FROM
-         (SELECT type, sum(n) AS n FROM one WHERE one.signature = g.signature GROUP BY type) t) AS types,
-       (SELECT array_agg(t.n ORDER BY t.n DESC, t.type) FROM
-         (SELECT type, sum(n)::bigint AS n FROM one WHERE one.signature = g.signature GROUP BY type) t) AS counts,
-       (SELECT array_agg(DISTINCT one.queue) FROM one WHERE one.signature = g.signature) AS queues,
+       coalesce(e.first_seen, g.last) AS first_seen, g.last, t.types, t.counts, p.queues,
        (SELECT v.id::text FROM {view} v
          WHERE v.signature = g.signature AND {conditions}
          ORDER BY {order} LIMIT 1) AS sample
-  FROM top g LEFT JOIN {schema}.error_signatures e USING (signature)
+  FROM top g JOIN types t USING (signature) JOIN places p USING (signature)
+  LEFT JOIN {schema}.error_signatures e USING (signature)
  ORDER BY g.grown DESC, g.count DESC, g.signature
 
 -- name: forget_titles
