@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -96,6 +97,16 @@ async def test_groups_come_from_their_index_alone(plans: Callable[[Ask], Any]) -
     plan = await plans(lambda inspector: inspector.signatures(Filter(), 900, 15, 50))
     assert "Index Only Scan using jobs_dead_signature" in plan
     assert "Seq Scan on jobs_dead" not in plan
+
+
+async def test_groups_are_read_through_as_often_however_many_there_are(plans: Callable[[Ask], Any]) -> None:
+    """Their types and queues were once looked for anew for each group, among those of all."""
+    plan = await plans(lambda inspector: inspector.signatures(Filter(), 3600.0, 8, 1000))
+    lines = plan.splitlines()
+    depth = [len(line) - len(line.lstrip()) for line in lines]
+    for at, line in enumerate(lines):
+        below = takewhile(lambda n, least=depth[at]: depth[n] > least, range(at + 1, len(lines)))
+        assert "SubPlan" not in line or "CTE Scan on one" not in "".join(lines[n] for n in below), plan
 
 
 async def test_the_runs_of_types_are_those_of_their_newest_releases(filled: Database) -> None:
