@@ -125,6 +125,11 @@ def lost(claim: Claim, run_us: int, failure: Failure, bound: int) -> Outcome:
     return _outcome(claim, "released", run_us, failure)
 
 
+def lost_with(worker: str, claim: Claim, run_us: int, bound: int) -> Outcome:
+    """Return the outcome of an attempt that its worker gives back while it is lost itself."""
+    return lost(claim, run_us, failure_of_loss(worker, claim.losses + 1, bound), bound)
+
+
 def buried(claim: Claim, run_us: int, failure: Failure) -> Outcome:
     """Return the outcome of a job that goes into the dead-letter queue now."""
     return _outcome(claim, "dead", run_us, failure)

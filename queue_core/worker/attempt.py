@@ -10,12 +10,15 @@ import threading
 import time
 import traceback
 import types
+from asyncio import Event
 from collections.abc import Callable, Coroutine, Generator, Iterable, Set
 from contextlib import AbstractAsyncContextManager
+from contextvars import Context
 from math import inf
 from types import CodeType
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
+from queue_core.client.logs import job_log_fields
 from queue_core.errors import SoftTimeLimitExceeded
 from queue_core.model.job import Claim, Outcome, Settled, attempt_of
 from queue_core.model.text import cut
@@ -187,6 +190,32 @@ class RunningAttempt:
             self.stopped_at = time.monotonic()
             if self.task is not None:
                 self.task.cancel()
+
+
+class MainTask(asyncio.Task[None]):
+    """All that a worker does, in one task that no other code knows: who cancels it cancels all tasks of the event loop.
+
+    `owned`: the loop is there for the worker alone.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, None], context: Context, owned: bool, stopping: Event) -> None:
+        super().__init__(work, loop=asyncio.get_running_loop(), context=context)
+        self._worker = context.run(job_log_fields).get("worker")
+        self._owned = owned
+        self._stopping = stopping
+        # it ends by a job's doing and by no order: what runs counts a loss
+        self.lost = False
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """End all at once."""
+        if not self.done() and not self.cancelling() and not self._stopping.is_set():
+            fields = job_log_fields()
+            culprit = fields.get("job_id") if fields.get("worker") == self._worker else None
+            self.lost = culprit is not None or self._owned
+            if self.lost:
+                who = "something in it" if culprit is None else f"job {culprit} of type '{fields['job_type']}'"
+                logger.error("%s ends the worker's event loop; each job that runs counts a loss", who)
+        return super().cancel(msg)
 
 
 def describe(claim: Claim, worker: str) -> dict[str, Any]:

@@ -96,6 +96,7 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
         grace=options.grace,
         target=target,
     )
+    worker.owns_loop = True
     if options.vitals is not None:
         os.set_inheritable(options.vitals, False)
     if options.max_jobs is not None:
@@ -218,7 +219,9 @@ def main(argv: list[str]) -> int:
     except (StoreUnavailable, SchemaError) as error:
         logger.critical("%s", error)
         return EXIT_UNREACHABLE
-    except Exception:
+    except asyncio.CancelledError:  # by a job, which the log names
+        return EXIT_FAILED
+    except BaseException:  # also the SystemExit of a task that a handler has started
         logger.exception("the worker failed")
         return EXIT_FAILED
 

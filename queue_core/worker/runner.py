@@ -8,7 +8,7 @@ import logging
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence, Set
+from collections.abc import Coroutine, Sequence, Set
 from dataclasses import dataclass
 from math import inf
 from types import CodeType
@@ -23,7 +23,7 @@ from queue_core.model.job import MOST_LOSSES, Claim, Outcome
 from queue_core.model.settings import Limits
 from queue_core.ports.store import JobStore
 from queue_core.threads import DaemonThreads
-from queue_core.worker.attempt import RunningAttempt
+from queue_core.worker.attempt import MainTask, RunningAttempt
 from queue_core.worker.execution import ExecutionContext, Handlers, code_of, execute
 from queue_core.worker.journal import EventPublisher
 from queue_core.worker.pool import Isolation, ProcessPool, is_suspect
@@ -75,7 +75,7 @@ class Runner:
         self._tasks = plan.tasks
         self._limits = plan.limits
         self.concurrency = concurrency = plan.concurrency
-        self._worker = plan.worker
+        self._worker, self._max_losses = plan.worker, plan.max_losses
         lifespan = plan.lifespan or Lifespan(())
         leaves = bool(lifespan)
         self._isolation = (
@@ -105,8 +105,8 @@ class Runner:
         self.left = sys.maxsize
         # what the context variables hold for every job
         self.context = contextvars.copy_context()
-        # whether all tasks of the event loop were cancelled; set by a worker
-        self.all_cancelled: Callable[[], bool] = lambda: False
+        # what all of it runs in; set by a worker
+        self.main: MainTask | None = None
         # attempts whose thread was given up
         self._given_up: list[RunningAttempt] = []
         # attempts whose coroutine was given up and goes on
@@ -299,10 +299,12 @@ class Runner:
             return outcomes.cancelled(claim, run_us)
         if reason == "lost":
             return None
-        if reason is None and self.all_cancelled():
+        if reason is None and self.main is not None and self.main.cancelling():
             self.hold_back()
             reason = "release"
         if reason == "release":
+            if self.main is not None and self.main.lost:
+                return outcomes.lost_with(self._worker, claim, run_us, self._max_losses)
             return outcomes.released(claim, run_us)
         return outcomes.failed(claim, run_us, error, definition.policy, self._limits)  # the handler cancelled itself
 

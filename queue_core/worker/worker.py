@@ -21,7 +21,7 @@ from queue_core.model.job import Stray
 from queue_core.model.validation import check_queue_name
 from queue_core.ports.store import AttentiveStore, ClaimRequest, HeartbeatRequest, Neighbour
 from queue_core.queue import JobQueue
-from queue_core.worker.attempt import Patience, RunningAttempt, Watchdog, end_process
+from queue_core.worker.attempt import MainTask, Patience, RunningAttempt, Watchdog, end_process
 from queue_core.worker.execution import RawHandler, handlers_of
 from queue_core.worker.fetcher import Fetcher
 from queue_core.worker.heartbeat import Heartbeat, seconds, times_of, version
@@ -92,6 +92,8 @@ class Worker:
         self._fetcher.pairing = jobs.pairing
         # what to do about an event loop that does not answer for the length of a lease; None: it is only logged
         self.on_wedged: Callable[[], None] | None = end_process
+        # the event loop runs nothing else: its end counts as the loss of the worker, unless that was stopped
+        self.owns_loop = False
         self._stall = jobs.settings.defaults.stall
         self._sweeper = Sweeper(
             jobs.store,
@@ -156,7 +158,8 @@ class Worker:
     async def run(self) -> None:
         """Work until stopped by `stop`, a signal to end or cancelled; what runs may finish in the grace period.
 
-        When all tasks of the event loop are cancelled, as at the end of `asyncio.run`, what runs is given back.
+        When all tasks of the event loop are cancelled, as at the end of `asyncio.run`, what runs is given back; where
+        a job's code does that, each counts a loss.
 
         Raises:
             ConfigurationError: no tasks are registered.
@@ -185,9 +188,8 @@ class Worker:
         if self._jobs.settings.release is not None:
             self._fetcher.release = await self._jobs.store.register_release(self._jobs.settings.release)
         self._runner.take_context()
-        working = asyncio.create_task(self._work(), context=self._runner.context.copy())
-        # No other code knows this task: its cancellation is that of all, as the end of a program's event loop does.
-        self._runner.all_cancelled = lambda: working.cancelling() > 0
+        context = self._runner.context.copy()
+        working = self._runner.main = MainTask(self._work(), context, self.owns_loop, self._stopping)
         cancelled = False
         while not working.done():
             try:
@@ -227,12 +229,7 @@ class Worker:
             await self._stopping.wait()
             await self._drain(loops, settling)
         except asyncio.CancelledError:  # and so was everything else
-            await asyncio.wait([announcing, settling, *loops])
-            announcing, settling = self._sending()
-            self.stop()
-            self._forced.set()
-            self._settling = ABRUPT_SECONDS
-            await self._drain(loops, settling)
+            announcing = await self._end_at_once(loops, announcing, settling)
         finally:
             self._publish_state("stopped")
             watchdog.stop()
@@ -266,6 +263,20 @@ class Worker:
         """Start the loops that go on to the last: those of events and of outcomes."""
         announcing = asyncio.create_task(keep_running("publisher", self._publisher.run))
         return announcing, asyncio.create_task(keep_running("settler", self._settler.run))
+
+    async def _end_at_once(self, loops: list[asyncio.Task[None]], *sending: asyncio.Task[None]) -> asyncio.Task[None]:
+        """Give back what runs after all tasks of the event loop were cancelled; return the new loop of events."""
+        self.stop()
+        self._forced.set()
+        self._settling = ABRUPT_SECONDS
+        while True:
+            try:
+                await asyncio.wait([*sending, *loops])
+                sending = self._sending()
+                await self._drain(loops, sending[1])
+            except asyncio.CancelledError:  # again: the program ends since its own tasks were cancelled, too
+                continue
+            return sending[0]
 
     async def _drain(self, loops: list[asyncio.Task[None]], settling: asyncio.Task[None]) -> None:
         """Stop claiming, give back what has not started, let the rest finish within the grace period."""

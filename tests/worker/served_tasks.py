@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -80,3 +81,27 @@ def chatters(ctx: JobContext) -> None:
         ctx.progress_now(percent % 100)
         if percent == 100:
             (FOLDER / "begun").write_text(str(os.getpid()))
+
+
+async def _leave() -> None:
+    sys.exit(0)
+
+
+@jobs.task(timeout=0)
+async def ends_the_loop(how: str) -> None:
+    """Take the event loop down in which it runs, and wait to be ended with it."""
+    (FOLDER / "begun").touch()
+    await asyncio.to_thread(_wait_for, FOLDER / "gate")
+    if how == "stop":
+        asyncio.get_running_loop().stop()
+    elif how == "exit":
+        asyncio.get_running_loop().leaving = asyncio.create_task(_leave())  # type: ignore[attr-defined]
+    else:
+        for task in asyncio.all_tasks() - ({asyncio.current_task()} if how == "cancel others" else set()):
+            task.cancel()
+    await asyncio.sleep(600)
+
+
+def _wait_for(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.02)

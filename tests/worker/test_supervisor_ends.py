@@ -43,6 +43,24 @@ async def test_a_service_ends_in_time_beside_a_handler_that_does_not(tmp_path: P
     assert "Traceback" not in service.log
 
 
+@pytest.mark.parametrize("how", ["cancel", "cancel others", "stop", "exit"])
+async def test_a_job_that_ends_its_event_loop_is_buried(tmp_path: Path, jobs: JobQueue, how: str) -> None:
+    """Its service would start worker after worker for it; what ran beside it counts a loss, and goes on."""
+    with serving(tmp_path, processes=1, grace=GRACE, lease=LEASE) as service:
+        beside = await jobs.enqueue("waits")
+        assert await eventually((tmp_path / "started-1").exists), service.log
+        handle = await jobs.enqueue("ends_the_loop", {"how": how}, max_retries=0)
+        assert await eventually((tmp_path / "begun").exists), service.log
+        (tmp_path / "gate").touch()
+        assert await eventually(lambda: "dead" in service.log), service.log
+        assert await beside.result(PATIENCE) in {1, 2, 3}
+        service.send(signal.SIGTERM)
+        service.code()
+    job = await jobs.inspector.get(handle.id)
+    assert (job.status, job.failure_kind, job.losses) == ("dead", "poison", 2), job
+    assert (await jobs.inspector.get(beside.id)).retry_count == 0
+
+
 async def test_a_service_kills_a_worker_whose_loop_stands_still(tmp_path: Path, jobs: JobQueue) -> None:
     """It takes the jobs back before it ends."""
     with serving(tmp_path, processes=1, grace=GRACE, lease=LEASE) as service:
