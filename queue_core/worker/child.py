@@ -17,20 +17,24 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TextIO
 
 from queue_core.client.logs import enter_attempt, enter_worker, setup_logging
+from queue_core.client.tasks import Definition
 from queue_core.errors import LifespanFailed, QueueCoreError
 from queue_core.model.addresses import mask
-from queue_core.model.job import Claim
+from queue_core.model.job import Claim, Outcome
+from queue_core.model.outcome import failed
+from queue_core.model.signature import class_name, message_of
 from queue_core.model.text import safe
 from queue_core.queue import JobQueue
 from queue_core.worker.attempt import RunningAttempt
 from queue_core.worker.execution import ExecutionContext, execute
 from queue_core.worker.journal import Relay
-from queue_core.worker.options import EXIT_LIFESPAN, EXIT_USAGE
+from queue_core.worker.options import EXIT_FAILED, EXIT_LIFESPAN, EXIT_USAGE
 from queue_core.worker.process import load_target, run_loop
 from queue_core.worker.stacks.answer import ENDED, resident, take
 
@@ -110,9 +114,10 @@ async def run(jobs: JobQueue, worker: str, source: TextIO, output: TextIO) -> No
             context = contextvars.copy_context()
             enter_worker(context, worker)
             context.run(enter_attempt, claim)
-            handling = execute(attempt, jobs.tasks.get(claim.type), around)
+            handling = _outcome(attempt, jobs.tasks.get(claim.type), around)
             attempt.task = task = asyncio.create_task(handling, context=context)
-            outcome = await task
+            await asyncio.wait([task])  # a handler that cancels all tasks takes this process down
+            outcome = task.result()
             commands.running = None
             attempt.lines.flush()
             _send(output, {"outcome": outcome, "settled": attempt.settled, "perhaps": attempt.perhaps})
@@ -120,6 +125,14 @@ async def run(jobs: JobQueue, worker: str, source: TextIO, output: TextIO) -> No
         await lifespan.leave()
     finally:
         await jobs.close()
+
+
+async def _outcome(attempt: RunningAttempt, definition: Definition, around: ExecutionContext) -> Outcome:
+    """Run the handler and return the outcome to store; nothing stops it here, for its worker kills the process."""
+    try:
+        return await execute(attempt, definition, around)
+    except asyncio.CancelledError as error:  # the handler's own
+        return failed(attempt.claim, attempt.run_us(), error, definition.policy, around.limits)
 
 
 def _send(output: TextIO, message: object) -> None:
@@ -157,11 +170,21 @@ def main(target: str, worker: str, pipe: int, parent: int, *form: Any) -> None:
             jobs = load_target(target)
             run_loop(run(jobs, worker, source, output))
         except QueueCoreError as error:
-            if form:
-                logger.critical("%s", error)
-            else:
-                sys.stderr.write(f"{safe(mask(str(error)))}\n")
+            _report(str(error), form)
             os._exit(EXIT_LIFESPAN if isinstance(error, LifespanFailed) else EXIT_USAGE)
+        except BaseException as error:
+            # A handler's doing: it cancelled all tasks, stopped the loop, or left a task behind that raised SystemExit.
+            if isinstance(error, Exception) and "Event loop stopped" not in str(error):
+                raise
+            _report(f"the event loop of this process was ended: {class_name(error)}: {message_of(error)}", form)
+            os._exit(EXIT_FAILED)
+
+
+def _report(text: str, form: Sequence[Any]) -> None:
+    if form:
+        logger.critical("%s", text)
+    else:
+        sys.stderr.write(f"{safe(mask(text))}\n")
 
 
 if __name__ == "__main__":

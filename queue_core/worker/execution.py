@@ -228,17 +228,27 @@ async def _in_thread(
     arguments: dict[str, Any],
     threads: Executor,
 ) -> Any:
-    def call() -> Any:
+    def call() -> tuple[Any, BaseException | None]:
         attempt.thread = threading.get_ident()
         try:
-            return definition.function(*args, **arguments)
-        except (StopIteration, GeneratorExit) as error:  # to a coroutine these mean its own end
-            raise RuntimeError(f"the handler raised {type(error).__name__}") from error
+            return definition.function(*args, **arguments), None
+        except BaseException as error:  # noqa: BLE001  a future would take some for its own end, or change their type
+            return None, error
         finally:
             attempt.thread = None
 
     # The context variables of the code that awaits this, such as a hook's trace, hold in the thread too.
-    return await asyncio.get_running_loop().run_in_executor(threads, contextvars.copy_context().run, call)
+    context = contextvars.copy_context()
+    result, error = await asyncio.get_running_loop().run_in_executor(threads, context.run, call)
+    if error is None:
+        return result
+    ends = isinstance(error, StopIteration | GeneratorExit)  # to a coroutine these mean its own end
+    try:
+        if ends:
+            raise RuntimeError(f"the handler raised {type(error).__name__}") from error
+        raise error
+    finally:
+        del error  # it holds this frame
 
 
 def _misfit(definition: Definition, payload: dict[str, Any]) -> Exception | None:

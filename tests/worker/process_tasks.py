@@ -1,6 +1,7 @@
 """Handlers that child processes import, some of which take their process down."""
 
 import asyncio
+import concurrent.futures
 import ctypes
 import logging
 import os
@@ -94,6 +95,46 @@ async def tell_and_leave(ctx: JobContext) -> None:
 @jobs.task(process=True, retry=ONCE)
 def fail() -> None:
     raise OSError("no such file")
+
+
+class OwnError(BaseException):
+    """What no `except Exception` of a handler would catch."""
+
+
+ERRORS: dict[str, type[BaseException]] = {
+    "asyncio.CancelledError": asyncio.CancelledError,
+    "futures.CancelledError": concurrent.futures.CancelledError,
+    "futures.InvalidStateError": concurrent.futures.InvalidStateError,
+    "GeneratorExit": GeneratorExit,
+    "KeyboardInterrupt": KeyboardInterrupt,
+    "SystemExit": SystemExit,
+    "OwnError": OwnError,
+}
+NEVER = Retry(max_retries=1, delay=0.01, never=(concurrent.futures.CancelledError, asyncio.CancelledError))
+
+
+def raise_it(which: str) -> None:
+    raise ERRORS[which]("upstream")
+
+
+async def raise_it_async(which: str) -> None:
+    raise ERRORS[which]("upstream")
+
+
+async def cancel_itself(which: str) -> None:
+    asyncio.current_task().cancel(which)  # type: ignore[union-attr]
+    await asyncio.sleep(60)
+
+
+async def cancel_all(which: str) -> None:
+    for task in asyncio.all_tasks():
+        task.cancel(which)
+    await asyncio.sleep(60)
+
+
+for handler in (raise_it, raise_it_async, cancel_itself, cancel_all):
+    jobs.task(process=True, retry=NEVER, name=f"{handler.__name__}_in_a_child")(handler)
+    jobs.task(retry=NEVER, name=f"{handler.__name__}_in_the_worker")(handler)
 
 
 @jobs.task(process=True, retry=ONCE)

@@ -71,6 +71,44 @@ async def test_context_progress_and_errors(jobs: JobQueue) -> None:
     assert "process_tasks.py" in str(job.traceback)
 
 
+@pytest.mark.parametrize("handler", ["raise_it", "raise_it_async"])
+@pytest.mark.parametrize("which", process_tasks.ERRORS)
+async def test_whatever_a_handler_raises_fails_its_attempt_as_in_the_worker(
+    jobs: JobQueue, capfd: pytest.CaptureFixture[str], handler: str, which: str
+) -> None:
+    async with working(jobs, target=TARGET):
+        (pid, _, _) = await result(jobs, "pid")
+        child, here = [await dead(jobs, f"{handler}_in_{where}", which=which) for where in ("a_child", "the_worker")]
+        assert (await result(jobs, "pid"))[0] == pid, "its process goes on"
+    assert (child.error, child.failure_kind, child.retry_count) == (here.error, here.failure_kind, here.retry_count)
+    assert (child.failure_kind, child.retry_count) == ("error", 0 if "CancelledError" in which else 1)
+    assert str(child.error).startswith(
+        "RuntimeError" if (handler, which) == ("raise_it", "GeneratorExit") else which.rpartition(".")[2]
+    )
+    assert f"in {handler}\n" in str(child.traceback)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+async def test_a_handler_that_cancels_itself_fails_its_attempt(jobs: JobQueue) -> None:
+    async with working(jobs, target=TARGET):
+        (pid, _, _) = await result(jobs, "pid")
+        job = await dead(jobs, "cancel_itself_in_a_child", which="given up")
+        assert (await result(jobs, "pid"))[0] == pid, "its process goes on"
+    assert (job.error, job.failure_kind, job.retry_count) == ("CancelledError: given up", "error", 0)
+
+
+async def test_a_handler_that_cancels_its_process_takes_that_down(
+    jobs: JobQueue, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with working(jobs, target=TARGET):
+        job = await dead(jobs, "cancel_all_in_a_child", which="given up")
+    assert (job.failure_kind, job.retry_count) == ("crashed", 1)
+    assert "exit code 1" in str(job.error)
+    said = capfd.readouterr().err
+    assert "Traceback" not in said
+    assert said.count("the event loop of this process was ended: asyncio.exceptions.CancelledError") == 2
+
+
 async def test_no_transaction_of_its_own(jobs: JobQueue) -> None:
     async with working(jobs, target=TARGET):
         job = await dead(jobs, "transact")
