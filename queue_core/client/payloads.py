@@ -15,14 +15,14 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import typing_extensions
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from queue_core.errors import InvalidJob
+from queue_core.errors import ConfigurationError, InvalidJob
 from queue_core.model.codec import encode_payload
 
 logger = logging.getLogger("queue_core")
@@ -41,6 +41,36 @@ _PLAIN: dict[Any, frozenset[type]] = {
 _ANY = (Any, object, inspect.Parameter.empty)
 _UNBOUNDED = 1 << 62
 """Bytes; the limit of payloads is checked where the job is made."""
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return the name that a function gives to its task.
+
+    Raises:
+        ConfigurationError: it has none.
+    """
+    name = getattr(function, "__name__", None)
+    if not isinstance(name, str):
+        what = f"functools.{type(function).__name__}" if isinstance(function, partial) else type(function).__name__
+        raise ConfigurationError(f"a handler of the type '{what}' has no name of its own: give the task a name=")
+    return name
+
+
+def is_coroutine_function(function: Callable[..., Any], name: str) -> bool:
+    """Return whether a call of it gives a coroutine; objects that can be called count, too.
+
+    Raises:
+        ConfigurationError: a call of it gives a generator, whose body no call runs.
+    """
+    while isinstance(function, partial):
+        function = function.func
+    kinds = (function, type(function).__call__)
+    if any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in kinds):
+        raise ConfigurationError(
+            f"task '{name}' is a generator function, whose body no job runs: write it without yield, or run it in a "
+            "function that is the task"
+        )
+    return any(inspect.iscoroutinefunction(one) for one in kinds)
 
 
 class PayloadTypes:

@@ -23,7 +23,7 @@ from typing import (
 )
 
 from queue_core.client.context import JobContext
-from queue_core.client.payloads import PayloadTypes
+from queue_core.client.payloads import PayloadTypes, is_coroutine_function, name_of
 from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob, QueueFull, UnknownTask
 from queue_core.model.retry import Policy, Retry
 from queue_core.model.rules import Priority, PriorityName, parse_priority
@@ -260,11 +260,12 @@ def define(
     """Read a function's signature and return its definition.
 
     Raises:
-        ConfigurationError: the function cannot be called by parameter names, or its runbook is no line of text.
+        ConfigurationError: it takes no parameter names, is a generator, has no name, or its runbook is no line of text.
         InvalidJob: the name is empty, or has characters that no name may have.
     """
     if not callable(function) or isinstance(getattr(function, "definition", None), Definition):
         raise ConfigurationError(f"a task is a function, not {function!r}")
+    name = check_name(name_of(function) if name is None else name, "the type's name")
     signature = inspect.signature(function)
     parameters = list(signature.parameters.values())
     if parameters and parameters[0].name in {"self", "cls"} and _in_class(function):
@@ -278,16 +279,15 @@ def define(
     for parameter in parameters:
         if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY}:
             raise ConfigurationError(
-                f"task '{function.__name__}': parameter '{parameter.name}' cannot be given by name, as payloads do"
+                f"task '{name}': parameter '{parameter.name}' cannot be given by name, as payloads do"
             )
     signature = signature.replace(parameters=parameters)
-    name = check_name(function.__name__ if name is None else name, "the type's name")
     return Definition(
         name=name,
         function=function,
         signature=signature,
         takes_context=takes_context,
-        is_async=inspect.iscoroutinefunction(function),
+        is_async=is_coroutine_function(function, name),
         policy=policy,
         timeout=timeout,
         options=options,

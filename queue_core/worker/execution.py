@@ -7,16 +7,16 @@ import contextvars
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import CodeType, SimpleNamespace
+from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType, SimpleNamespace
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from queue_core.client.context import JobContext
 from queue_core.client.middleware import Hooks
-from queue_core.client.payloads import PayloadTypes
+from queue_core.client.payloads import PayloadTypes, is_coroutine_function
 from queue_core.client.tasks import Definition, EnqueueOptions
 from queue_core.errors import ConfigurationError, SoftTimeLimitExceeded, TransactionError
 from queue_core.model import outcome as outcomes
@@ -190,6 +190,7 @@ async def _handled(attempt: RunningAttempt, definition: Definition, around: Exec
             result = await definition.function(*args, **arguments)
         else:
             result = await _call(attempt, definition, args, arguments, around)
+        _check_finished(result)
     except asyncio.CancelledError as error:
         if attempt.stop_reason is None and isinstance(error, SoftTimeLimitExceeded):
             return outcomes.failed(claim, attempt.run_us(), error, definition.policy, limits)
@@ -203,6 +204,29 @@ async def _handled(attempt: RunningAttempt, definition: Definition, around: Exec
             return outcomes.misfit(claim, attempt.run_us(), misfit, definition.policy, limits)
         return outcomes.failed(claim, attempt.run_us(), raised, definition.policy, limits)
     return outcomes.completed(claim, attempt.run_us(), result, limits)
+
+
+_UNFINISHED = {CoroutineType: "a coroutine", GeneratorType: "a generator", AsyncGeneratorType: "an async generator"}
+
+
+def _check_finished(result: object) -> None:
+    """Close what a handler returned that is work still to be done, and no result.
+
+    Raises:
+        TypeError: it is a coroutine, a generator, a future or something else that can be awaited.
+    """
+    kind = type(result)  # never the object itself, whose attributes may raise anything
+    if not hasattr(kind, "__await__") and not issubclass(kind, GeneratorType | AsyncGeneratorType | Future):
+        return
+    what = _UNFINISHED.get(kind, f"an object of the type '{kind.__name__}'")
+    if isinstance(result, CoroutineType | GeneratorType):
+        result.close()  # else Python warns that it was never awaited
+    if isinstance(result, GeneratorType | AsyncGeneratorType):
+        raise TypeError(f"the handler returned {what}, whose body nothing runs: return list(…) of it, or run it")
+    raise TypeError(
+        f"the handler returned {what}, which nothing awaits: make it an 'async def' that awaits it, or let what wraps "
+        "the 'async def' be one"
+    )
 
 
 async def _call(
@@ -317,7 +341,7 @@ def _definition(handler: RawHandler, defaults: Defaults) -> Definition:
         function=call,
         signature=signature,
         takes_context=True,
-        is_async=inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__),
+        is_async=is_coroutine_function(handler, name),
         policy=Retry().resolved(defaults),
         timeout=defaults.timeout,
         options=EnqueueOptions(),

@@ -41,6 +41,18 @@ async def test_an_object_that_can_be_called(jobs: JobQueue) -> None:
         assert await (await jobs.enqueue("any", queue="images")).result(PATIENCE) == "any"
 
 
+async def test_a_plain_one_that_returns_a_coroutine_fails(jobs: JobQueue) -> None:
+    async def handle(ctx: JobContext) -> str:
+        return ctx.type
+
+    def wrapped(ctx: JobContext) -> Any:
+        return handle(ctx)
+
+    async with working(jobs, handler=wrapped, queues=["images"]):
+        with pytest.raises(JobFailed, match="returned a coroutine, which nothing awaits"):
+            await (await jobs.enqueue("any", queue="images", max_retries=0)).result(PATIENCE)
+
+
 async def test_registered_tasks_are_not_looked_at(jobs: JobQueue) -> None:
     @jobs.task(queue="images")
     async def thumbnail(path: str) -> str:

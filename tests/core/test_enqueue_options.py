@@ -1,7 +1,9 @@
 """The options of an enqueue are a record, keyword arguments for type checkers, and documented: all three alike."""
 
 import re
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import fields
+from functools import partial
 from typing import get_type_hints
 
 import pytest
@@ -54,6 +56,46 @@ def test_a_method_is_no_task() -> None:
         jobs.task(Images.resize)
     assert jobs.task(Images.crop).name == "crop"
     assert jobs.task(Images().resize).name == "resize", "a bound one brings its object"
+
+
+async def _await_it() -> int:
+    return 1
+
+
+class Called:
+    """A handler with something of its own."""
+
+    async def __call__(self, n: int) -> int:
+        return n
+
+
+def test_a_generator_function_is_no_task() -> None:
+    """Its body would not run; nor would that of a callable object, or behind functools.partial."""
+    jobs = JobQueue(memory=True)
+
+    def rows(n: int) -> Iterator[int]:
+        yield n
+
+    async def async_rows(n: int) -> AsyncIterator[int]:
+        yield n
+
+    class Rows:
+        def __call__(self, n: int) -> Iterator[int]:
+            yield n
+
+    for function in (rows, async_rows, partial(rows), partial(async_rows), Rows(), partial(Rows()), Rows().__call__):
+        for process in (False, True):
+            with pytest.raises(ConfigurationError, match="task 'rows' is a generator function, whose body no job runs"):
+                jobs.task(name="rows", process=process)(function)
+    assert jobs.tasks.types() == ()
+
+
+def test_partial_and_callable_objects_are_tasks_under_a_name() -> None:
+    jobs = JobQueue(memory=True)
+    for function in (partial(_await_it), Called(), partial(Called())):
+        assert jobs.task(name=f"named_{id(function)}")(function).definition.is_async
+        with pytest.raises(ConfigurationError, match="has no name of its own: give the task a name="):
+            jobs.task(function)
 
 
 def test_what_is_no_task_retry_or_middleware_is_refused_in_a_sentence() -> None:

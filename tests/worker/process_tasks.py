@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
@@ -135,6 +136,45 @@ async def cancel_all(which: str) -> None:
 for handler in (raise_it, raise_it_async, cancel_itself, cancel_all):
     jobs.task(process=True, retry=NEVER, name=f"{handler.__name__}_in_a_child")(handler)
     jobs.task(retry=NEVER, name=f"{handler.__name__}_in_the_worker")(handler)
+
+
+async def _step() -> None:
+    raise AssertionError("nothing runs it")
+
+
+def gives_a_coroutine() -> object:
+    return _step()
+
+
+async def gives_another_coroutine() -> object:
+    return _step()
+
+
+def gives_a_generator() -> object:
+    return (n for n in range(3))
+
+
+def gives_an_async_generator() -> object:
+    async def rows() -> AsyncIterator[int]:
+        yield 1
+
+    return rows()
+
+
+def gives_a_future() -> object:
+    return concurrent.futures.Future[None]()
+
+
+UNFINISHED = {
+    gives_a_coroutine: "the handler returned a coroutine, which nothing awaits: make it an 'async def' that awaits it",
+    gives_another_coroutine: "the handler returned a coroutine, which nothing awaits",
+    gives_a_generator: "the handler returned a generator, whose body nothing runs: return list(…) of it, or run it",
+    gives_an_async_generator: "the handler returned an async generator, whose body nothing runs",
+    gives_a_future: "the handler returned an object of the type 'Future', which nothing awaits",
+}
+for handler in UNFINISHED:
+    jobs.task(process=True, retry=Retry(max_retries=0), name=f"{handler.__name__}_in_a_child")(handler)
+    jobs.task(retry=Retry(max_retries=0), name=f"{handler.__name__}_in_the_worker")(handler)
 
 
 @jobs.task(process=True, retry=ONCE)

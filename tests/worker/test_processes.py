@@ -1,6 +1,7 @@
 """Tasks that run in child processes: what a job does to its process costs that job only."""
 
 import asyncio
+import gc
 import os
 import time
 from collections.abc import AsyncIterator
@@ -107,6 +108,20 @@ async def test_a_handler_that_cancels_its_process_takes_that_down(
     said = capfd.readouterr().err
     assert "Traceback" not in said
     assert said.count("the event loop of this process was ended: asyncio.exceptions.CancelledError") == 2
+
+
+@pytest.mark.parametrize("where", ["a_child", "the_worker"])
+async def test_a_handler_that_returns_what_nothing_runs_fails(
+    jobs: JobQueue, capfd: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder, where: str
+) -> None:
+    async with working(jobs, target=TARGET):
+        for handler, sentence in process_tasks.UNFINISHED.items():
+            job = await dead(jobs, f"{handler.__name__}_in_{where}")
+            assert str(job.error).startswith(f"TypeError: {sentence}")
+            assert job.failure_kind == "error"
+    gc.collect()
+    assert [str(one.message) for one in recwarn] == []
+    assert "never awaited" not in capfd.readouterr().err
 
 
 async def test_no_transaction_of_its_own(jobs: JobQueue) -> None:
