@@ -34,7 +34,8 @@
         └── ResultTimeout
             └── NoWorker          nothing in this process runs the jobs of a queue in memory
 
-Each carries one sentence that a person understands and the values it speaks of as attributes. Outside of the tree is
+Each carries one sentence that a person understands and the values it speaks of as attributes, and is the same after
+pickle, as in a pool of processes. Outside of the tree is
 SoftTimeLimitExceeded, which is raised in handlers: a cancellation, so that whatever they wait for ends as it ends then,
 and no `except Exception` swallows it.
 """
@@ -43,9 +44,25 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Sequence
+from typing import Any
 
 
-class QueueCoreError(Exception):
+class Portable:
+    """Has an exception survive pickle and copy with its sentence and attributes, whatever its constructor takes."""
+
+    args: tuple[Any, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
+
+
+class QueueCoreError(Portable, Exception):
     """Root of the tree."""
 
 
@@ -182,7 +199,7 @@ class StaleLease(QueueCoreError):
         self.token = token
 
 
-class SoftTimeLimitExceeded(CancelledError):
+class SoftTimeLimitExceeded(Portable, CancelledError):
     """The attempt ran longer than its soft time limit; until the hard one its handler may clean up, or still finish."""
 
     def __init__(self, seconds: float) -> None:

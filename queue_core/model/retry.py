@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from queue_core.errors import ConfigurationError
+from queue_core.errors import ConfigurationError, Portable
 from queue_core.model.settings import Defaults
 from queue_core.model.validation import FARTHEST, check_delay, check_max_retries, check_run_at
 
 
-class RetryLater(Exception):
+class RetryLater(Portable, Exception):
     """End this attempt as failed and try again after a delay, or after the policy's when it is left out.
 
     It uses an attempt: without retries left the job is buried. `raise RetryLater(delay="5m") from error`
@@ -27,7 +27,7 @@ class RetryLater(Exception):
         super().__init__(message or "the handler asked for a retry")
 
 
-class Reschedule(Exception):
+class Reschedule(Portable, Exception):
     """Give the job back without using an attempt: to the back of its queue, after a delay, or at a time.
 
     Whichever it is, it then comes behind the jobs of its priority that arrived before. `delay` is seconds, "5m" or a
