@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from jobconsole.core.rows import LINE, NAME, JobLine, QueueLine, job_line
+from jobconsole.core.rows import LINE, NAME, JobLine, QueueLine, ended_at, job_line
 from jobconsole.core.snapshot import Snapshot
-from jobconsole.format.humanize import exact, moment_of
+from jobconsole.format.humanize import exact, span_of
 from queue_core.client.finding.inspector import progress_of
 from queue_core.errors import InvalidArgument, InvalidJob, JobNotFound, QueueCoreError, StoreUnavailable
 from queue_core.model.filters import Filter, Term, set_of
@@ -372,21 +372,18 @@ def facts_of(rows: Sequence[JobLine], seen: Sequence[JobLine] = (), more: bool =
     queues = sorted({row.queue for row in rows})
     # In front: the end of a line is cut off at 80 columns.
     some = f"of the newest {exact(len(rows))}: " if more else ""
-    times = [row.updated_at for row in seen or rows]
-    last = max(times)
-    begin, end = moment_of(min(times), last), moment_of(last, last)
-    died = end if begin == end else f"from {begin} to {end}"
+    changes = [row.updated_at for row in seen or rows]
+    last = max(changes)
+    times: Facts = (("changed" if any(row.status != "dead" for row in rows) else "died", span_of(changes, last)),)
+    if all(row.trashed for row in rows):
+        # Those that were deleted first and last are not those that died first and last.
+        times = ("died", some + span_of([ended_at(row) for row in rows], last)), ("deleted", span_of(changes, last))
     return (
         ("types", some + ", ".join(f"{name} {exact(number)}" for name, number in types)),
         ("queues", some + ", ".join(queues[:SHOWN])),
-        ("changed" if any(row.status != "dead" for row in rows) else "died", died),
-        ("sample", sample_of(rows[0])),
+        *times,
+        ("sample", rows[0].sample),
     )
-
-
-def sample_of(row: JobLine) -> str:
-    """Return one job in a line: its id's end and what it died of."""
-    return f"{row.id[-4:]} {row.type}: {row.error or row.status}"
 
 
 async def _sample(inspector: Inspector, job_id: str) -> Facts:

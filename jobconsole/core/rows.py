@@ -31,6 +31,11 @@ def attempts_of(job: Job | JobLine) -> tuple[int, int]:
     return job.retry_count + started, job.max_retries + 1
 
 
+def ended_at(job: Job | JobLine) -> datetime:
+    """Return when a job that has ended did, such as died: deletion, which is a later change, is no death."""
+    return job.completed_at or job.updated_at
+
+
 @dataclass(frozen=True, slots=True)
 class JobLine:
     """One job as a list shows it, without payload and traceback, which may be large."""
@@ -65,6 +70,11 @@ class JobLine:
     def key(self) -> str:
         """What a cursor and marks hold on to."""
         return self.id
+
+    @property
+    def sample(self) -> str:
+        """The job in a line: its id's end and what it died of."""
+        return f"{self.id[-4:]} {self.type}: {self.error or self.status}"
 
 
 def job_line(job: Job, paths: Sequence[str] = ()) -> JobLine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 _STEPS = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
@@ -108,6 +109,12 @@ def moment_of(moment: datetime | None, now: datetime) -> str:
     there = moment.astimezone(UTC)
     same_day = there.date() == now.astimezone(UTC).date()
     return there.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M")
+
+
+def span_of(moments: Sequence[datetime], now: datetime) -> str:
+    """Return "from 02:52:10 to 03:07:37", or the one time at which all of them were."""
+    first, last = moment_of(min(moments), now), moment_of(max(moments), now)
+    return last if first == last else f"from {first} to {last}"
 
 
 def seconds_between(earlier: datetime | None, later: datetime) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from jobconsole.core.rows import ended_at
 from jobconsole.format.glyphs import Glyphs
 from jobconsole.format.humanize import age, exact, plural, seconds_between
 from jobconsole.format.spans import Line, RenderContext, Span, Spans, fit, width_of, wrap
@@ -179,7 +180,7 @@ GAP: Span = ("  ", "text")
 def comparison_lines(found: Comparison, context: RenderContext, width: int, equal: bool = False) -> list[Line]:
     """Return two payloads side by side: the fields that differ; with `equal` the others, too."""
     failing, completed = found.failing, found.completed
-    head = [*_job_lines(found.failing.status.value, failing.id, moment(failing.updated_at), failing.worker, width)]
+    head = [*_job_lines(found.failing.status.value, failing.id, moment(ended_at(failing)), failing.worker, width)]
     if completed is None:
         words = f"no {safe(failing.type, 60)} completed lately: none of the newest 20,000 completed jobs is one"
         return [*head, (), *_sentence(words, width)]

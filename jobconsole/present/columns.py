@@ -10,7 +10,7 @@ from functools import partial
 
 from jobconsole.core.events import EventLine
 from jobconsole.core.latency import TypeLine
-from jobconsole.core.rows import JobLine, QueueLine, attempts_of
+from jobconsole.core.rows import JobLine, QueueLine, attempts_of, ended_at
 from jobconsole.core.running import FREE, RunningJob
 from jobconsole.format import humanize
 from jobconsole.format.cuts import cut_apart
@@ -168,7 +168,7 @@ def _id(job: JobLine, context: RenderContext) -> Spans:
 
 
 DEAD_JOBS: tuple[Column[JobLine], ...] = (
-    Column("DIED", 4, lambda job, context: _age(job.updated_at, context), right=True),
+    Column("DIED", 4, lambda job, context: _age(ended_at(job), context), right=True),
     Column("TYPE", 16, lambda job, context: ((job.type, "text"),), need=1),
     Column("TRY", 5, _tries, right=True, need=4),
     Column("QUEUE", 10, _queue, need=3),

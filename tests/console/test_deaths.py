@@ -44,6 +44,26 @@ async def test_the_times_of_death_before_a_change_are_those_of_its_jobs(
         await world.close()
 
 
+@pytest.mark.parametrize("mode", [memory, sqlite])
+async def test_a_deletion_is_no_death(mode: Callable[[str | None], Opener], tmp_path: Path) -> None:
+    """Jobs of a filter before they are removed for good: the time of their last change was shown as that of death."""
+    new_file(tmp_path / "jobs.db")
+    world = await mode(str(tmp_path / "jobs.db"))()
+    try:
+        dead = await world.ended("dead", {})
+        died = (await world.job(dead.id)).completed_at
+        await world.advance(60)
+        await world.change("delete", [dead.id])
+        trashed = await world.job(dead.id)
+        assert died is not None
+        assert trashed.trashed_at == trashed.updated_at > died
+        found = dict(await breakdown(world.inspector, Target("some", wheres=(Filter(trash=True),))))
+        assert found["died"] == moment_of(died, trashed.updated_at)
+        assert found["deleted"] == moment_of(trashed.trashed_at, trashed.updated_at)
+    finally:
+        await world.close()
+
+
 @pytest.mark.parametrize("window", [900.0, 3_600.0])
 @pytest.mark.parametrize("mode", [memory, sqlite])
 async def test_header_and_rows_count_the_same_deaths(

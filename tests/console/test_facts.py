@@ -52,6 +52,20 @@ def test_jobs_that_died_in_one_second_have_one_time(number: int, died: str) -> N
     assert dict(facts_of(rows))["died"] == died
 
 
+@pytest.mark.parametrize("more", [False, True])
+def test_jobs_in_the_trash_have_the_time_of_their_death_beside_that_of_their_deletion(more: bool) -> None:
+    """The time of their last change was shown as that of their death, also before they are removed for good."""
+    died, deleted = NOW - timedelta(minutes=26), NOW - timedelta(minutes=1)
+    rows = [
+        job_line(replace(job(1), completed_at=died + at, updated_at=deleted + at, trashed_at=deleted + at))
+        for at in (timedelta(0), timedelta(seconds=5))
+    ]
+    found = dict(facts_of(rows, more=more))
+    some = "of the newest 2: " if more else ""
+    assert found["died"] == f"{some}from 02:41:41 to 02:41:46"
+    assert found["deleted"] == "from 03:06:41 to 03:06:46"
+
+
 def text_of(facts: Facts, label: str) -> str:
     """Return the text of the one fact with this label."""
     (found,) = only(facts, label)

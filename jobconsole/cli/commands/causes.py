@@ -11,6 +11,7 @@ from jobconsole.cli.root import Parser, whole
 from jobconsole.cli.selection import canonical, find_id, quoted
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import group_body, job_body, show_facts
+from jobconsole.core.rows import ended_at
 from jobconsole.present.facts import Fact, of_group
 from jobconsole.present.signature import of_state
 from queue_core.errors import FilterError
@@ -155,7 +156,7 @@ def _show(output: Output, found: Comparison, equal: bool) -> int:
         output.json(body)
         return DONE
     show_facts(output, (
-        Fact("failing", found.failing.id), Fact("died", found.failing.updated_at), Fact("on", found.failing.worker),
+        Fact("failing", found.failing.id), Fact("died", ended_at(found.failing)), Fact("on", found.failing.worker),
         Fact("completed", "" if completed is None else completed.id),
         Fact("at", None if completed is None else completed.updated_at),
         Fact("by", None if completed is None else completed.worker), Fact("type", found.failing.type),

@@ -148,7 +148,7 @@ def _glance(write: WriteLine, job: Job, number: int) -> None:
     from jobconsole.core.tracebacks import parse, top_frame
 
     tries = f"{attempts(job)} attempts"
-    died = f"died {moment(job.updated_at)}, signature {job.signature or 'none'}"
+    died = f"died {moment(job.completed_at)}, signature {job.signature or 'none'}"
     write("")
     write(f"#{number:,}  {safe(job.type, 120)}  {job.id}")
     write(f"    queue {safe(job.queue, 120)}, {tries}, {died}")

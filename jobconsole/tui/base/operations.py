@@ -11,7 +11,7 @@ from jobconsole.actions.plan import Facts, Target, breakdown
 from jobconsole.core.connection import Connection
 from jobconsole.core.model import Model
 from jobconsole.core.progress import OperationLine, operation_line, retries_of
-from jobconsole.core.rows import JobLine, job_line
+from jobconsole.core.rows import JobLine, ended_at, job_line
 from jobconsole.present.job import earlier_lives
 from jobconsole.present.stack import LiveStack, read_stack
 from queue_core.errors import JobNotFound
@@ -118,7 +118,7 @@ class OperationReader:
         for where in target.wheres:
             for job in (await inspector.jobs(where, 1)).jobs:
                 with suppress(JobNotFound):
-                    words = earlier_lives(await inspector.attempts(job.id), job.updated_at, self._model.now)
+                    words = earlier_lives(await inspector.attempts(job.id), ended_at(job), self._model.now)
                     return [words] if words else []
         return []
 

@@ -187,7 +187,7 @@ class ChangeSheet(PlanSheet):
         later = [label for label in LATER.get(self.verb, ()) if label not in there]
         if not self.chosen.signatures:
             later = [label for label in later if label != "before"]
-        places = ("types", "queues", "died", "changed", "before", "", "sample")
+        places = ("types", "queues", "died", "deleted", "changed", "before", "", "sample")
         order = {label: place for place, label in enumerate(places)}
         return sorted(
             [*facts, *((label, words.get(label, waiting)) for label in later)],
