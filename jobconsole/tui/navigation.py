@@ -18,6 +18,7 @@ from jobconsole.tui.base.host import Host, spawn
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.sheets.confirm import ExportSheet
+from jobconsole.tui.terminal import SuspendingDriver
 from jobconsole.tui.views import VIEW_OF
 from queue_core.errors import ConfigurationError, QueueCoreError
 from queue_core.model.filters import Filter, parse
@@ -93,12 +94,10 @@ class Navigation:
             self._app.exit(0)
 
     def do_suspend(self) -> None:
-        """Stop this process as Ctrl+Z stops others; it draws again when the shell goes on with it."""
+        """Stop the console, and the script that has started it; it draws again when the shell goes on with it."""
         driver = self._app._driver
-        if driver is None or not driver.can_suspend:
+        if not (isinstance(driver, SuspendingDriver) and driver.can_suspend and driver.stop_all()):
             self._host.show_notice("this terminal has no shell to go back to", "warn")
-        else:
-            self._app.action_suspend_process()
 
     def do_copy_command(self) -> None:
         """Copy the command that shows the same list, or the thing under the cursor, without the console."""

@@ -61,41 +61,86 @@ _SUSPENSION = (signal.SIGTSTP, signal.SIGCONT)
 """What Textual handles from its start on: also when the console has ended, and the program goes on without it."""
 
 
-def mend_suspension(driver: type[Driver]) -> type[Driver]:
-    """Return a driver that draws everything again after any stop, and leaves no signal handlers behind."""
+class SuspendingDriver(Driver):
+    """Stops as other programs do, draws everything again after any stop, and leaves no signal handlers behind."""
 
-    class Resuming(driver):  # type: ignore[valid-type, misc]
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            before = {number: signal.getsignal(number) for number in _SUSPENSION}
-            super().__init__(*args, **kwargs)
-            self._replaced = {number: was for number, was in before.items() if signal.getsignal(number) != was}
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        before = {number: signal.getsignal(number) for number in _SUSPENSION}
+        super().__init__(*args, **kwargs)
+        self._replaced = {number: was for number, was in before.items() if signal.getsignal(number) != was}
+        self._suspending = False
+        # while it stops and takes the terminal again, and whether it was continued meanwhile
+        self._busy = self._continued = False
+
+    def stop_all(self) -> bool:
+        """Stop what the terminal would at Ctrl+Z: this process, and what waits for it, such as a script.
+
+        Return, once it is drawn again, whether there was a shell that took over: where there is none, the system
+        stops nothing.
+        """
+        return self._stop(lambda: os.killpg(0, signal.SIGTSTP))
+
+    def _sigtstp_application(self, *_: object) -> None:
+        # Textual would stop by SIGSTOP, also where no shell ever continues it.
+        self._stop(lambda: signal.raise_signal(signal.SIGTSTP))
+
+    def _stop(self, stop: Callable[[], None]) -> bool:
+        drawing, self._busy, self._continued = self._auto_restart, True, False
+        if drawing:
+            # First, for the shell has the terminal as soon as the script is stopped.
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        try:
+            stop()
+        finally:
+            # This lets the handler of SIGCONT run, too.
+            signal.signal(signal.SIGTSTP, self._sigtstp_application)
+            stopped, self._busy = self._continued, False
+        if drawing:
+            self.resume_application_mode()
+        return stopped
+
+    def _sigcont_application(self, *_: object) -> None:
+        self._continued = True
+        if self._auto_restart and not self._busy:
+            self.resume_application_mode()
+
+    def suspend_application_mode(self) -> None:
+        self._suspending = True
+        try:
+            super().suspend_application_mode()
+        finally:
             self._suspending = False
 
-        def suspend_application_mode(self) -> None:
-            self._suspending = True
-            try:
-                super().suspend_application_mode()
-            finally:
-                self._suspending = False
+    def resume_application_mode(self) -> None:
+        self._busy = self._continued = True
+        try:
+            # Without the terminal, it is stopped while it begins, and continued once it is the shell's turn again.
+            while self._continued:
+                self._continued = False
+                writer = getattr(self, "_writer_thread", None)
+                if writer is not None and writer.is_alive():
+                    # Stopped by SIGSTOP, and the shell has changed the terminal's modes; or the terminal is gone.
+                    if not os.isatty(getattr(self, "fileno", -1)):
+                        return
+                    self.suspend_application_mode()
+                super().resume_application_mode()
+        finally:
+            self._busy = False
+        # The screen is empty, and Textual draws what changes.
+        self._app.call_later(self._app.refresh)
 
-        def resume_application_mode(self) -> None:
-            writer = getattr(self, "_writer_thread", None)
-            if writer is not None and writer.is_alive():
-                # It was stopped by SIGSTOP, and the shell has changed the terminal's modes; or the terminal is gone.
-                if not os.isatty(getattr(self, "fileno", -1)):
-                    return
-                self.suspend_application_mode()
-            super().resume_application_mode()
-            # The screen is empty, and Textual draws what changes.
-            self._app.call_later(self._app.refresh)
+    def close(self) -> None:
+        super().close()
+        if not self._suspending:
+            for number, handler in self._replaced.items():
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
-        def close(self) -> None:
-            super().close()
-            if not self._suspending:
-                for number, handler in self._replaced.items():
-                    signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
-    return Resuming
+def mend_suspension(driver: type[Driver]) -> type[Driver]:
+    """Return a driver that stops and goes on as other programs do, in front of the given one."""
+    return type("Suspending", (SuspendingDriver, driver), {})
 
 
 # Notifications that a terminal shows on the desktop.

@@ -9,6 +9,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,9 @@ ROWS, COLUMNS = 40, 120
 PATIENCE = 60.0
 """Seconds until something that has to stand on the screen counts as not coming."""
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\\\)|[PX^_][^\x1b]*\x1b\\\\|[@-_=>])")
+
+_TAKE = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
+"""Makes the terminal on its input that of its session, and becomes another program."""
 
 
 class Terminal(Protocol):
@@ -44,11 +48,19 @@ class Terminal(Protocol):
 class PseudoTerminal:
     """What every machine has: the program draws into it, and what it has drawn is searched without its colours."""
 
-    def __init__(self, command: Sequence[str], size: tuple[int, int], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: Sequence[str], size: tuple[int, int], environment: Mapping[str, str], controlling: bool = False
+    ) -> None:
+        """`controlling`: it is the terminal of the program's session, as a shell needs it to stop and continue jobs."""
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self._process = subprocess.Popen(
-            command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, env=environment
+            [sys.executable, "-c", _TAKE, *command] if controlling else command,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            env=environment,
         )
         os.close(theirs)
         self.drawn = b""
@@ -78,12 +90,9 @@ class PseudoTerminal:
         self._ours = -1
         return self._process.wait(PATIENCE)
 
-    def stop(self, keys: str) -> None:
-        """Press keys that stop the program, or stop it by SIGSTOP, and take in what it has drawn before that."""
-        if keys:
-            self.press(keys)
-        else:
-            self._process.send_signal(signal.SIGSTOP)
+    def stop(self) -> None:
+        """Stop the program by SIGSTOP, and take in what it has drawn before that."""
+        self._process.send_signal(signal.SIGSTOP)
         # A program that waits for its drawing to be read does not stop before.
         while os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG) is None:
             self._read(0.05)

@@ -117,19 +117,21 @@ def test_it_ends_with_its_terminal(tmp_path: Path) -> None:
         terminal.close()
 
 
-@pytest.mark.parametrize("stop", ["ctrl-z", "SIGSTOP"])
-def test_it_draws_everything_again_when_the_shell_goes_on_with_it(tmp_path: Path, stop: str) -> None:
-    """After SIGSTOP, too, of which a program hears nothing, and after which the shell has the terminal in its modes."""
-    command = [sys.executable, "-m", "jobconsole"]
-    environment = plain_environment(
-        JOBS__POSTGRES__URL=f"postgresql://app@/app?host={tmp_path}", XDG_STATE_HOME=str(tmp_path)
+def unreachable(tmp_path: Path) -> dict[str, str]:
+    """Return the environment of a console whose server is not there."""
+    return plain_environment(
+        JOBS__POSTGRES__URL=f"postgresql://app@/app?host={tmp_path}", XDG_STATE_HOME=str(tmp_path), PS1="ready> "
     )
-    terminal = PseudoTerminal(command, (80, 24), environment)
+
+
+def test_it_draws_everything_again_after_it_was_stopped(tmp_path: Path) -> None:
+    """By SIGSTOP, of which a program hears nothing, and after which the shell has the terminal in its modes."""
+    terminal = PseudoTerminal([sys.executable, "-m", "jobconsole"], (80, 24), unreachable(tmp_path))
     try:
         modes = terminal.modes
         # Then it draws its first line alone.
         terminal.wait_for("No such file")
-        terminal.stop("\x1a" if stop == "ctrl-z" else "")
+        terminal.stop()
         terminal.modes = modes
         terminal.go_on()
         terminal.wait_for("(R)retry")
@@ -138,5 +140,63 @@ def test_it_draws_everything_again_when_the_shell_goes_on_with_it(tmp_path: Path
         terminal.press("q")
         assert terminal.end() == 0
         assert terminal.modes == modes
+    finally:
+        terminal.close()
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["alone", "in-a-script"])
+def test_the_shell_takes_over_and_goes_on_with_it(tmp_path: Path, wrapped: bool) -> None:
+    """Also where a script has started it and waits for it: the console alone was stopped, and the shell waited."""
+    command = f"{sys.executable} -m jobconsole"
+    if wrapped:
+        script = tmp_path / "wrap.sh"
+        script.write_text(f'#!/bin/bash\n{command} "$@"\necho "the script goes on"\n')
+        script.chmod(0o755)
+        command = str(script)
+    terminal = PseudoTerminal(["bash", "--norc", "-i"], (80, 24), unreachable(tmp_path), controlling=True)
+    try:
+        terminal.wait_for("ready>")
+        terminal.press(f"{command}\r")
+        terminal.wait_for("(R)retry")
+        for _ in range(2):
+            terminal.press("\x1a")
+            terminal.wait_for("Stopped")
+            terminal.press("echo $((6 * 7)) here\r")
+            terminal.wait_for("42 here")
+            terminal.press("fg\r")
+            terminal.wait_for("(R)retry")
+        # Continued without the terminal, it waits for that.
+        terminal.press("\x1a")
+        terminal.wait_for("Stopped")
+        terminal.press("bg\r")
+        terminal.wait_for("ready>")
+        terminal.press("fg\r")
+        terminal.wait_for("(R)retry")
+        terminal.press("2")
+        terminal.wait_for("Queues")
+        terminal.press("q")
+        if wrapped:
+            terminal.wait_for("the script goes on")
+        terminal.wait_for("ready>")
+        terminal.press("exit\r")
+        assert terminal.end() == 0
+    finally:
+        terminal.close()
+
+
+@pytest.mark.parametrize("controlling", [False, True])
+def test_it_goes_on_where_there_is_no_shell_to_go_back_to(tmp_path: Path, controlling: bool) -> None:
+    """As the command of a terminal window: no process would ever continue what is stopped there."""
+    command = ["bash", "-c", f'{sys.executable} -m jobconsole; echo "the script goes on"']
+    terminal = PseudoTerminal(command, (80, 24), unreachable(tmp_path), controlling=controlling)
+    try:
+        terminal.wait_for("(R)retry")
+        terminal.press("\x1a")
+        terminal.wait_for("no shell to go back to")
+        terminal.press("2")
+        terminal.wait_for("Queues")
+        terminal.press("q")
+        terminal.wait_for("the script goes on")
+        assert terminal.end() == 0
     finally:
         terminal.close()
