@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -153,6 +154,8 @@ class Heartbeat:
         # the last heartbeat has announced that the next one may come later
         self._rested = self._called = False
         self._renewed_at = float("-inf")
+        # what waits until the store knows the worker as it is now
+        self._then: deque[Callable[[], None]] = deque()
         self._stop, self._woken = threading.Event(), threading.Event()
         # the thread has come to its end
         self._ended = asyncio.Event()
@@ -203,6 +206,11 @@ class Heartbeat:
 
     def wake(self) -> None:
         """Send a heartbeat now: an order was left."""
+        self.show()
+
+    def show(self, *then: Callable[[], None]) -> None:
+        """Send a heartbeat now, and call these in the loop once the store knows the worker as it is now."""
+        self._then.extend(then)
         self._called = True
         self._woken.set()
 
@@ -267,7 +275,7 @@ class Heartbeat:
         progressed = [attempt for attempt in attempts if attempt.unreported]
         for attempt in progressed:
             attempt.unreported = False
-        sent = time.monotonic()
+        sent, shown = time.monotonic(), len(self._then)
         renewals = [LeaseRenewal(a.claim.id, a.claim.token, a.progress, a.message, a.started > 0) for a in attempts]
         rests = not self._held and self.may_rest()
         request = self._identity()._replace(
@@ -287,6 +295,8 @@ class Heartbeat:
                 attempt.unreported = True
             raise
         self._rested, self._renewed_at = rests, sent
+        for _ in range(shown):
+            self._in_loop(self._then.popleft())
         for attempt, renewal in zip(attempts, renewals, strict=True):
             attempt.renewed = sent
             attempt.ahead = attempt.ahead and not renewal.started
@@ -369,23 +379,11 @@ class ManualHeartbeat:
         self._queues.add(queue)
         # It announces no types: what a dispatcher hands out is for workers.
         entry = HeartbeatRequest(
-            worker=self._worker,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            version=version(),
-            queues=tuple(sorted(self._queues)),
-            types=(),
-            concurrency=1,
-            busy=1,
-            quiet=False,
-            lease=lease,
-            interval=lease,
-            leases=leases,
-            place=neighbours.place(),
-            process=neighbours.process(),
-            doubts=doubts,
+            worker=self._worker, host=socket.gethostname(), pid=os.getpid(), version=version(),
+            queues=tuple(sorted(self._queues)), types=(), concurrency=1, busy=1, quiet=False, lease=lease,
+            interval=lease, leases=leases, place=neighbours.place(), process=neighbours.process(), doubts=doubts,
             release=self.release,
-        )
+        )  # fmt: skip
         async with self._lock:
             if self._store_heartbeat is None:
                 self._store_heartbeat = self._store.open_heartbeat()

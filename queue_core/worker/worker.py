@@ -12,6 +12,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from queue_core.client.tasks import Duration, TaskRegistry
@@ -253,7 +254,7 @@ class Worker:
             self,
             self._fetcher.claims,
         )
-        self._sweeper.neighbours.ask = heartbeat.wake
+        self._sweeper.neighbours.ask, self._show = heartbeat.wake, heartbeat.show
         if isinstance(self._jobs.store, AttentiveStore):
             heartbeat.may_rest, heartbeat.hears = self._may_rest, self._jobs.store.hears
             self._jobs.store.on_order(self.id, heartbeat.place, heartbeat.wake)
@@ -343,10 +344,10 @@ class Worker:
         logger.info("worker %s was ordered to %s", self.id, command)
         if command == "quiet":
             self._fetcher.hush()
-            self._publish_state("quiet")
+            self._show(partial(self._publish_state, "quiet"))
         elif command == "resume":
             self._fetcher.resume()
-            self._publish_state("resumed")
+            self._show(partial(self._publish_state, "resumed"))
         elif command == "stop":
             self.stop()
 

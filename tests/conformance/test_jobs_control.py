@@ -1,6 +1,7 @@
 """Operators and workers: cancel, pause, quiet, stop; and a shutdown that loses nothing."""
 
 import asyncio
+import contextlib
 import threading
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 
 from queue_core.client.context import JobContext
 from queue_core.errors import InvalidArgument, JobCancelled, QueueNotFound, ScheduleNotFound, SignatureNotFound
+from queue_core.model.events import EventName
+from queue_core.model.operation import WorkerOrder
 from queue_core.queue import JobQueue
 from queue_core.worker.worker import Worker
 from tests.conformance.working import PATIENCE, until, until_status, working
@@ -119,6 +122,42 @@ async def test_a_quiet_worker_claims_nothing_until_told(jobs: JobQueue) -> None:
         assert await handle.status() == "queued"
         await jobs.operations.command(worker.id, "resume")
         assert await handle.result(PATIENCE) == "done"
+
+
+async def test_an_order_is_announced_once_the_store_shows_it(jobs: JobQueue) -> None:
+    """A worker with nothing to do sent no heartbeat for 15 s after it, and was shown as it was before."""
+    heard: asyncio.Queue[str] = asyncio.Queue()
+
+    async def listen() -> None:
+        async for batch in jobs.bus.subscribe():
+            for event in batch.events:
+                if event.event == EventName.WORKER:
+                    heard.put_nowait((event.extra or {}).get("state", ""))
+
+    @jobs.task
+    async def task() -> None: ...
+
+    listening = asyncio.create_task(listen())
+    try:
+        async with asyncio.timeout(PATIENCE), working(jobs, lease="60s", heartbeat="30s") as worker:
+            states: tuple[tuple[WorkerOrder, str, bool], ...] = ("quiet", "quiet", True), ("resume", "resumed", False)
+            for order, state, quiet in states * 2:
+
+                async def announced(order: WorkerOrder = order, state: str = state) -> bool:
+                    # Again, if need be: neither the worker nor the one who listens need be there yet.
+                    await jobs.operations.command(worker.id, order)
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(3.0):
+                            while await heard.get() != state:
+                                pass
+                            return True
+                    return False
+
+                await until(announced)
+                (shown,) = (await jobs.inspector.overview()).workers
+                assert shown.quiet is quiet
+    finally:
+        listening.cancel()
 
 
 async def test_a_worker_is_stopped_by_order(jobs: JobQueue) -> None:
