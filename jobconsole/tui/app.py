@@ -36,7 +36,7 @@ from jobconsole.format.glyphs import glyphs_for
 from jobconsole.format.spans import RenderContext
 from jobconsole.format.words import ImmediateWords
 from jobconsole.tui.base.bindings import ACTIONS, BY_ID, CONSOLE, MOVE, Availability, bindings, bound, show_key
-from jobconsole.tui.base.host import Hint, hint_of, spawn
+from jobconsole.tui.base.host import Hint, change, hint_of, spawn
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.operator import Operator
 from jobconsole.tui.base.refresher import Refresher
@@ -299,7 +299,7 @@ class ConsoleApp(InTurn, inherit_bindings=False):
     def do_undo(self) -> None:
         """Take the last change back."""
         self.show_notice("")
-        spawn(self, "operations", self._undo)
+        change(self, "operations", self._undo)
 
     async def _undo(self) -> None:
         try:

@@ -128,6 +128,10 @@ class Host(Protocol):
         """Carry an action out, or show why it is off."""
         ...
 
+    def change_with(self, changing: Worker[None]) -> None:
+        """Have keys that change something wait for a change and for what is read after it."""
+        ...
+
     def open_with(self, opening: Worker[None]) -> None:
         """Have keys wait for work that opens a screen once it has read what that shows."""
         ...
@@ -144,6 +148,18 @@ def spawn(
     """Start work of a node; it is cancelled with the node."""
     # A function, not a coroutine: one that is never started would be a warning.
     return _run(node, group, partial(work, *args, **kwargs), exclusive=False)
+
+
+def change(
+    node: DOMNode, group: str, work: Callable[P, Coroutine[Any, Any, None]], /, *args: P.args, **kwargs: P.kwargs
+) -> None:
+    """Start work that changes something; the next key that does acts on what is read after it."""
+
+    async def change_and_read() -> None:
+        await work(*args, **kwargs)
+        await host_of(node).refresher.read_again()
+
+    host_of(node).change_with(_run(node, group, change_and_read, exclusive=False))
 
 
 def replace(

@@ -73,6 +73,7 @@ class Refresher:
         self.operations = OperationReader(connection, model, self._read)
         self._kick = asyncio.Event()
         self._snapped = asyncio.Event()
+        self._read_through = asyncio.Event()
         self._usable = asyncio.Event()
 
     async def run(self) -> None:
@@ -94,6 +95,15 @@ class Refresher:
         """Read a snapshot now."""
         self.model.stale = True
         self._kick.set()
+
+    async def read_again(self) -> None:
+        """Read a snapshot that begins from now on; returns once it is adopted, or the store is away."""
+        began = time.monotonic()
+        self.resync()
+        while self.connection.usable and (self.model.snapshot is None or self.model.snapshot.began < began):
+            # Woken by each snapshot, also by one that had begun before.
+            self._read_through.clear()
+            await _wait(self._read_through, CHECK_SECONDS)
 
     def narrow(self, where: Filter) -> None:
         """Group only the dead jobs that match."""
@@ -311,7 +321,9 @@ class Refresher:
 
     async def _snapshot(self) -> None:
         """Read a snapshot and adopt it; when a different one is wanted meanwhile, this one is discarded."""
-        needs = self.needs
+        needs, adopted = self.needs, False
+        # What happens while it is read is in the next one only.
+        self.model.stale = False
         read = asyncio.ensure_future(self._read(partial(self._read_snapshot, needs)))
         kick = asyncio.ensure_future(self._kick.wait())
         try:
@@ -320,9 +332,12 @@ class Refresher:
                 await asyncio.wait({read})
             if read.done():
                 self.model.adopt(await read)
+                adopted = True
                 self._snapped.set()
+                self._read_through.set()
                 self._post(Adopted())
         finally:
+            self.model.stale = self.model.stale or not adopted
             for task in (read, kick):
                 task.cancel()
             await asyncio.gather(read, kick, return_exceptions=True)

@@ -10,18 +10,23 @@ from typing import Any, Protocol, runtime_checkable
 
 from textual import events
 from textual.app import App
+from textual.binding import ActiveBinding
 from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input, TextArea
 from textual.worker import Worker, WorkerError
 
+from jobconsole.tui.base.bindings import BY_ID, bound
 from jobconsole.tui.base.host import host_of, spawn, sure
 
 ROUNDS = 10
 """Times at most that a key's messages are followed; widgets to which events stream always have some."""
 POLL_SECONDS = 0.05
 """Seconds between two looks whether a widget that has not answered is still there."""
+
+CHANGE_SECONDS = 5.0
+"""Seconds for which a key that changes something waits for the change before it; then it does nothing."""
 
 
 @runtime_checkable
@@ -50,6 +55,15 @@ class InTurn(App[int]):
         self._taking_turns = False
         # what reads a thing for the screen that it then opens
         self._opening: Worker[None] | None = None
+        # what changes something, and then reads what became of it
+        self._changing: list[Worker[None]] = []
+
+    def change_with(self, changing: Worker[None]) -> None:
+        """Have keys that change something wait for a change and for what is read after it.
+
+        A key that pauses and resumes, or takes and gives up, would otherwise act on what was there before.
+        """
+        self._changing = [*(one for one in self._changing if not one.is_finished), changing]
 
     def open_with(self, opening: Worker[None]) -> None:
         """Have keys wait for work that opens a screen once it has read what that shows.
@@ -81,10 +95,28 @@ class InTurn(App[int]):
             while self._waiting:
                 target: MessagePump = self.focused or self.screen
                 self._turn = self._waiting.popleft()
-                self.post_message(self._turn)
-                await self._effect(target)
+                if await self._changed(self._turn, target):
+                    self.post_message(self._turn)
+                    await self._effect(target)
         finally:
             self._taking_turns = False
+
+    async def _changed(self, event: events.Event, target: MessagePump) -> bool:
+        """Wait, before a key that changes something, for the changes before; return False when that takes too long."""
+        changing = [one for one in self._changing if not one.is_finished]
+        if not changing or not isinstance(event, events.Key) or not _changes(bound(self.screen, event.key)):
+            return True
+        try:
+            async with asyncio.timeout(CHANGE_SECONDS):
+                for one in changing:
+                    with suppress(WorkerError):
+                        await one.wait()
+        except TimeoutError:
+            host_of(self).show_notice("nothing was done: the change before is still being made; press it again", "warn")
+            return False
+        # What was read is shown.
+        await _answered(target)
+        return True
 
     async def _effect(self, target: MessagePump) -> None:
         """Wait until a key that goes to `target` has had its effect, and what it opens has the focus."""
@@ -119,6 +151,12 @@ def _meant(event: events.Key | events.Paste) -> events.Key | events.Paste:
     """Return Enter for the line feed that a terminal makes of it until the console has taken the terminal over."""
     enter = isinstance(event, events.Key) and event.key == "ctrl+j"
     return events.Key("enter", "\r") if enter else event
+
+
+def _changes(binding: ActiveBinding | None) -> bool:
+    """Return whether a key changes something, or opens the sheet for it; an undo waits for its change by itself."""
+    action = "" if binding is None else binding.binding.action.removeprefix("do('").removesuffix("')")
+    return action in BY_ID and BY_ID[action].changes and action != "undo"
 
 
 async def _answered(target: MessagePump) -> None:

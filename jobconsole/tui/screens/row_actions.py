@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,7 +16,7 @@ from jobconsole.core.rows import NAME, QueueLine
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import IMMEDIATE
 from jobconsole.present.job import STACK
-from jobconsole.tui.base.host import replace, spawn
+from jobconsole.tui.base.host import change, replace
 from jobconsole.tui.screens.view import RowActions
 from jobconsole.tui.sheets.confirm import Confirm, Offer
 from jobconsole.tui.widgets.detail import Detail
@@ -31,11 +34,28 @@ from queue_core.model.text import safe
 
 if TYPE_CHECKING:
     from jobconsole.actions.edit import Edited
+    from jobconsole.tui.screens.view import View
     from jobconsole.tui.sheets.drain import Drain
+
+OBEYS_SECONDS, LOOK_SECONDS = 2.5, 0.2
+"""Seconds for which keys wait until a worker has obeyed, and between two looks: it hears of an order within one."""
+EXPECTED_SECONDS = 20.0
+"""Seconds for which an order stands for the state of a worker that does not hear it, but asks with its heartbeat."""
 
 
 class WorkerActions(RowActions):
     """Give the worker under the cursor an order, which its next heartbeat brings."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view)
+        # worker -> the order that it has not obeyed yet, and until when that is expected, by this process's clock
+        self._ordered: dict[str, tuple[WorkerOrder, float]] = {}
+
+    def _row(self) -> WorkerInfo | None:
+        """The worker under the cursor as it was last read, also where the screen is held."""
+        row, snapshot = self.view.query_one(WorkerTable).selection.row, self.console.model.snapshot
+        read = snapshot.workers if row is not None and snapshot is not None else ()
+        return next((one for one in read if row is not None and one.id == row.id), row)
 
     def missing(self) -> frozenset[str]:
         """There are no orders where no worker is under the cursor."""
@@ -43,9 +63,11 @@ class WorkerActions(RowActions):
 
     def do_quiet(self) -> None:
         """Let the worker claim no more jobs, or let it claim again."""
-        row = self.view.query_one(WorkerTable).selection.row
+        row = self._row()
         if row is not None:
-            spawn(self.view, "order", self._order, row, "resume" if row.quiet else "quiet")
+            ordered = self._ordered.get(row.id)
+            quiet = row.quiet if ordered is None or time.monotonic() > ordered[1] else ordered[0] == "quiet"
+            change(self.view, "order", self._order, row, "resume" if quiet else "quiet")
 
     def do_stop(self) -> None:
         """Let the worker end, after a question."""
@@ -59,16 +81,30 @@ class WorkerActions(RowActions):
 
     def _stop(self, worker: WorkerInfo, agreed: bool | None) -> None:
         if agreed:
-            spawn(self.view, "order", self._order, worker, "stop")
+            change(self.view, "order", self._order, worker, "stop")
 
     async def _order(self, worker: WorkerInfo, order: WorkerOrder) -> None:
         try:
             sentence = await self.console.operator.order(worker.id, f"{worker.host}:{worker.pid}", order)
         except QueueCoreError as error:
             self.notice.fail(error)
-        else:
-            self.notice.show(sentence, "good")
-        self.console.refresher.resync()
+            return
+        self.notice.show(sentence, "good")
+        self._ordered[worker.id] = order, time.monotonic() + EXPECTED_SECONDS
+        if order != "stop" and await self._obeyed(worker.id, order == "quiet"):
+            del self._ordered[worker.id]
+
+    async def _obeyed(self, worker: str, quiet: bool) -> bool:
+        """Wait a moment until a worker is seen to have obeyed; return whether it has."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(OBEYS_SECONDS):
+                while True:
+                    await self.console.refresher.read_again()
+                    snapshot = self.console.model.snapshot
+                    if snapshot is None or all(one.quiet is quiet for one in snapshot.workers if one.id == worker):
+                        return True
+                    await asyncio.sleep(LOOK_SECONDS)
+        return False
 
 
 TRASHED = "jobs in the trash are not moved; B brings them back first"
@@ -187,21 +223,22 @@ class QueueActions(RowActions):
 
     def _decided(self, drain: Drain | None) -> None:
         if drain is not None:
-            spawn(self.view, "drain", self._drain, drain)
+            change(self.view, "drain", self._drain, drain)
 
     async def _drain(self, drain: Drain) -> None:
         try:
             self.notice.show(await self.console.operator.drain(*drain), "good")
         except QueueCoreError as error:
             self.notice.fail(error)
-        self.console.refresher.resync()
 
     def do_pause(self) -> None:
         """Pause the queue, or resume it."""
         pane = self.view.pane
         if isinstance(pane, QueueTable) and pane.selection.row is not None:
-            queue = pane.selection.row
-            spawn(self.view, "pause", self._pause, queue)
+            row, snapshot = pane.selection.row, self.console.model.snapshot
+            # As it was last read, also where the screen is held.
+            queues = snapshot.queues if snapshot is not None else ()
+            change(self.view, "pause", self._pause, next((one for one in queues if one.name == row.name), row))
 
     async def _pause(self, queue: QueueLine) -> None:
         try:
@@ -209,7 +246,6 @@ class QueueActions(RowActions):
             self.notice.show(words, "good")
         except QueueCoreError as error:
             self.notice.fail(error)
-        self.console.refresher.resync()
 
 
 class OperationActions(RowActions):
@@ -232,7 +268,7 @@ class OperationActions(RowActions):
                 partial(self._answered, line, "resume"),
             )
         else:
-            spawn(self.view, "steer", self._steer, line, "resume" if state == "paused" else "pause")
+            change(self.view, "steer", self._steer, line, "resume" if state == "paused" else "pause")
 
     def do_cancel(self) -> None:
         """Cancel the operation after a question; on a job, cancel that job."""
@@ -283,7 +319,7 @@ class OperationActions(RowActions):
 
     def _undo(self, line: OperationLine, agreed: bool | None) -> None:
         if agreed:
-            spawn(self.view, "steer", self._taken_back, line)
+            change(self.view, "steer", self._taken_back, line)
 
     async def _taken_back(self, line: OperationLine) -> None:
         try:
@@ -293,19 +329,19 @@ class OperationActions(RowActions):
         else:
             if sentence:
                 self.notice.show(sentence, "good")
-        self.view.query_one(OperationTable).read()
+        await self.view.query_one(OperationTable).read_through()
 
     def _answered(self, line: OperationLine, verb: Steer, agreed: bool | None) -> None:
         if agreed:
-            spawn(self.view, "steer", self._steer, line, verb)
+            change(self.view, "steer", self._steer, line, verb)
 
     async def _steer(self, line: OperationLine, verb: Steer) -> None:
         try:
             self.notice.show(await self.console.operator.steer(line.number, verb), "good")
         except QueueCoreError as error:
             self.notice.fail(error)
-        self.view.query_one(OperationTable).read()
         self.view.query_one(OperationFacts).read()
+        await self.view.query_one(OperationTable).read_through()
 
 
 def _what(line: OperationLine) -> str:

@@ -15,7 +15,7 @@ from jobconsole.core.schedules import ScheduleLine, unknown
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.format.words import IMMEDIATE
 from jobconsole.present.job import DetailSubject
-from jobconsole.tui.base.host import spawn
+from jobconsole.tui.base.host import change
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.sheets.confirm import Offer
 from jobconsole.tui.widgets.detail import Detail
@@ -150,7 +150,7 @@ class SchedulesView(View):
         """Let the schedule's ticks bring no jobs, or let it tick again."""
         line = self.chosen
         if line is not None:
-            spawn(self, "pause", self._change, line.name, "resume" if line.planned.paused else "pause")
+            change(self, "pause", self._change, line.name, "resume" if line.planned.paused else "pause")
 
     def do_trigger(self) -> None:
         """Enqueue the schedule's job now, after a look."""
@@ -164,12 +164,11 @@ class SchedulesView(View):
 
     def _trigger(self, line: ScheduleLine, agreed: bool | None) -> None:
         if agreed:
-            spawn(self, "trigger", self._change, line.name, "trigger")
+            change(self, "trigger", self._change, line.name, "trigger")
 
     async def _change(self, name: str, verb: ScheduleVerb) -> None:
         try:
             self.notice.show(await self.console.operator.schedule(name, verb), "good")
         except QueueCoreError as error:
             self.notice.fail(error)
-        self.schedules.read()
-        self.console.refresher.resync()
+        await self.schedules.read_through()

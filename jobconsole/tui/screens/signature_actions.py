@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jobconsole.actions.states import FieldName, SignatureChoice, StateChange
 from jobconsole.format.humanize import plural
-from jobconsole.tui.base.host import spawn
+from jobconsole.tui.base.host import change as start_change
 from jobconsole.tui.screens.view import RowActions
 from jobconsole.tui.widgets.detail import Detail
 from jobconsole.tui.widgets.operations import OperationTable
@@ -59,7 +59,7 @@ class StateActions(RowActions):
 
     def set(self, choice: SignatureChoice, shown: Shown, change: StateChange) -> None:
         """Set something of signatures, of which so much was shown when that was decided."""
-        spawn(self.view, "states", self._set, choice, shown, change)
+        start_change(self.view, "states", self._set, choice, shown, change)
 
     async def _set(self, choice: SignatureChoice, shown: Shown, change: StateChange) -> None:
         states, label = self.console.operator.states, safe(choice.label, 60)
@@ -67,7 +67,6 @@ class StateActions(RowActions):
             self.notice.show(await states.set(choice.names, label, change, shown), "good")
         except QueueCoreError as error:
             self.notice.fail(error)
-        self.console.refresher.resync()
 
 
 class SignatureActions(StateActions):
@@ -90,11 +89,10 @@ class SignatureActions(StateActions):
 
     def do_own(self) -> None:
         """Take them, or give them up where all are this user's."""
-        table, user = self.table, this_author().user
-        choice = self._choice()
-        states = [table.states.get(name) for name in choice.names]
-        mine = all(state is not None and state.facts.owner == user for state in states)
-        self.set(choice, self._shown(choice.names), StateChange(owner="" if mine else user))
+        choice, user = self._choice(), this_author().user
+        shown = self._shown(choice.names)
+        mine = all(name in shown and shown[name].owner == user for name in choice.names)
+        self.set(choice, shown, StateChange(owner="" if mine else user))
 
     def do_mute(self) -> None:
         """Open the sheet at the mute."""

@@ -84,6 +84,10 @@ class OperationTable(Table[OperationLine]):
         else:
             replace(self, "operations-before", self._read, before)
 
+    async def read_through(self) -> None:
+        """Read the newest page, and return once it is read."""
+        await self._read(None)
+
     def read_more(self) -> None:
         """Read the next page when the screen comes near the end of what is loaded."""
         last = self.selection.top + self.visible_rows

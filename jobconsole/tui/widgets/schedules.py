@@ -79,6 +79,10 @@ class ScheduleTable(Table[ScheduleLine]):
         """Read the schedules again."""
         self._renewal.read("schedules", self._read)
 
+    async def read_through(self) -> None:
+        """Read them again, and return once they are read."""
+        await self._read()
+
     async def _read(self) -> None:
         try:
             lines = await self.console.refresher.schedules()
