@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from jobconsole.cli.failures import DONE
+from jobconsole.cli.failures import DONE, FAILED, fail
 from jobconsole.cli.output import Output
 from jobconsole.format.words import IMMEDIATE, Kind
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
-    from queue_core.model.operation import OperationVerb
+    from queue_core.model.operation import OperationState, OperationVerb
     from queue_core.queue import JobQueue
 
 
@@ -103,4 +103,26 @@ async def switch_each(
     report_switched(output, kind, options.verb, changed)
     if error is not None:
         raise error
+    return DONE
+
+
+TARGETS: Mapping[str, OperationState] = {"pause": "paused", "resume": "running", "cancel": "cancelled"}
+"""The state of an operation that each verb leads to."""
+
+
+def can_change(verb: str, state: OperationState) -> bool:
+    """Return whether a verb changes an operation in this state."""
+    from queue_core.model.operation import MOVES
+
+    # One that is preparing starts by itself, as soon as all its jobs are written down.
+    return TARGETS[verb] in MOVES[state] and not (verb == "resume" and state == "preparing")
+
+
+def report_unchanged(output: Output, verb: str, number: int, state: str) -> int:
+    """Report an operation that a verb does not change, and return the exit code."""
+    if state != TARGETS[verb]:
+        fail(f"operation #{number} is {state}; it cannot be {IMMEDIATE['operation', verb].past}")
+        return FAILED
+    if not output.as_json:
+        output.line(f"#{number} was {state} already")
     return DONE

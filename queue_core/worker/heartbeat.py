@@ -102,10 +102,9 @@ def seconds(value: Duration, what: str, least: float = 0.0) -> float:
         found = parse_duration(value)
     except ValueError as error:
         raise ConfigurationError(f"{what}: {error}") from None
-    if found < least:
-        raise ConfigurationError(f"{what} ({found:g} s) must be at least {least:g} s")
-    if found > FARTHEST:
-        raise ConfigurationError(f"{what} ({found:g} s) is more than a hundred years")
+    if not least <= found <= FARTHEST:
+        wrong = f"must be at least {least:g} s" if found < least else "is more than a hundred years"
+        raise ConfigurationError(f"{what} ({found:g} s) {wrong}")
     return found
 
 

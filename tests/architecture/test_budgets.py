@@ -42,6 +42,7 @@ MANY_IMPORTS: Mapping[str, str] = {
     "queue_core.testing": "a worker in small: it claims, runs and ends the jobs of a store in memory",
     "queue_core.queue": "the public face: it composes every seam and shows each under its type",
     "jobconsole.cli.commands.dlq": "it names the verbs that several modules declare",
+    "jobconsole.cli.commands.queue": "two nouns in one, queues and types, each with its own imports",
     "jobconsole.cli.commands.op": "several small modules in one, each with its own imports",
     "queue_core.stores.postgres.operations": "it names the part that does each method of the port",
     "queue_core.stores.sqlite.read": "it names the part that does each method of the port",

@@ -15,7 +15,6 @@ PASSES_ON: Mapping[str, str] = {
     "jobconsole/tui/screens/events.py:EventsView.flush": "each view has other panes that follow events",
     "jobconsole/tui/screens/frame.py:ViewFrame.forget_visited": "names what the change of a list means",
     "jobconsole/tui/screens/view.py:View.do_filter": "the action of a key",
-    "queue_core/client/operations.py:Operations.list_operations": "the public face of operations",
     "queue_core/client/operations.py:Operations.get": "the public face of operations",
     "queue_core/client/operations.py:Operations.outcomes": "the public face of operations",
     "queue_core/delivery/redis_events.py:RedisEventBus.watch": "one connection watches for all waiters",

@@ -43,6 +43,7 @@ SHORT: Mapping[str, str] = {
     "jobconsole/tui/base/stylesheet.py": "replaces a class of Textual's",
     "jobconsole/tui/widgets/jsonarea.py": "replaces a class of Textual's",
     "queue_core/blocks.py": "how SQL and Lua files are divided, for stores, scripts and tests",
+    "queue_core/client/operating/guarded.py": "what the faces of operations, schedules, signatures and filters share",
     "queue_core/stores/postgres/statistics/releases.py": "a table of its own",
     "queue_core/stores/sqlite/statistics/releases.py": "a table of its own",
     "queue_core/stores/sql/queries.py": "the loader of both stores' statements",

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import DONE, FAILED, CommandError, fail, note, progress
-from jobconsole.cli.immediate import in_turn, report_dry_run, switch
+from jobconsole.cli.immediate import TARGETS, can_change, in_turn, report_dry_run, report_unchanged, switch
 from jobconsole.cli.output import Output
 from jobconsole.cli.pace import end_of_limit, run_to_end
 from jobconsole.cli.root import Parser, add_change, add_verbs, whole
@@ -22,14 +22,11 @@ from queue_core.model.text import safe
 
 if TYPE_CHECKING:
     from queue_core.client.operations import Operations
-    from queue_core.model.operation import Operation, OperationState
+    from queue_core.model.operation import Operation
     from queue_core.queue import JobQueue
 
 
 Act = Callable[["Operations", int], Awaitable[bool]]
-
-_TARGETS: dict[str, OperationState] = {"pause": "paused", "resume": "running", "cancel": "cancelled"}
-"""The state that each verb leads to."""
 
 
 def run_pause(options: argparse.Namespace, output: Output) -> int:
@@ -59,7 +56,7 @@ def _each(options: argparse.Namespace, output: Output, act: Act) -> int:
         changed, error = await in_turn(numbers, lambda number: _one(jobs, options, act, number))
         states: dict[int, str] = {}
         for number, new in changed.items():
-            states[number] = _TARGETS[options.verb] if new else (await jobs.operations.get(number)).state
+            states[number] = TARGETS[options.verb] if new else (await jobs.operations.get(number)).state
         code = _report_changes(output, options.verb, changed, states)
         if error is not None:
             raise error
@@ -70,42 +67,24 @@ def _each(options: argparse.Namespace, output: Output, act: Act) -> int:
 
 async def _one(jobs: JobQueue, options: argparse.Namespace, act: Act, number: int) -> bool:
     """Do it, and keep a note of it where there is something to do."""
-    if not _can(options.verb, (await jobs.operations.get(number)).state):
+    if not can_change(options.verb, (await jobs.operations.get(number)).state):
         return False
     return await switch(jobs, options, "operation", f"#{number}", partial(act, jobs.operations, number))
-
-
-def _can(verb: str, state: OperationState) -> bool:
-    """Return whether a verb changes an operation in this state."""
-    from queue_core.model.operation import MOVES
-
-    # One that is preparing starts by itself, as soon as all its jobs are written down.
-    return _TARGETS[verb] in MOVES[state] and not (verb == "resume" and state == "preparing")
 
 
 async def _report_dry_changes(jobs: JobQueue, output: Output, verb: str, numbers: list[int]) -> int:
     """Report what the verb would do; the exit code is that of doing it."""
     states = {number: (await jobs.operations.get(number)).state for number in numbers}
-    would = [number for number, state in states.items() if _can(verb, state)]
+    would = [number for number, state in states.items() if can_change(verb, state)]
     report_dry_run(output, verb, [f"#{number}" for number in would])
-    return max([DONE, *(_unchanged(output, verb, one, states[one]) for one in numbers if one not in would)])
-
-
-def _unchanged(output: Output, verb: str, number: int, state: str) -> int:
-    """Report an operation that a verb does not change, and return the exit code."""
-    if state != _TARGETS[verb]:
-        fail(f"operation #{number} is {state}; it cannot be {IMMEDIATE['operation', verb].past}")
-        return FAILED
-    if not output.as_json:
-        output.line(f"#{number} was {state} already")
-    return DONE
+    return max([DONE, *(report_unchanged(output, verb, one, states[one]) for one in numbers if one not in would)])
 
 
 def _report_changes(output: Output, verb: str, changed: dict[int, bool], states: Mapping[int, str]) -> int:
     code, past = DONE, IMMEDIATE["operation", verb].past
     for number, new in changed.items():
         if not new:
-            code = max(code, _unchanged(output, verb, number, states[number]))
+            code = max(code, report_unchanged(output, verb, number, states[number]))
         elif not output.as_json:
             output.line(f"{past} #{number}")
     if output.as_json:

@@ -232,7 +232,7 @@ def _term(match: re.Match[str], text: str) -> Term:
 
 
 def _no_reference(named: re.Match[str]) -> str:
-    """Return why the name of a saved filter cannot stand here: as a word, it would match other jobs than are meant."""
+    """Return why the name of a saved filter cannot be here: as a word, it would match other jobs than are meant."""
     written = named[0][:80]
     if named["turned"]:
         return f"'{written}': a saved filter cannot be turned round, only its terms can; a word with @ needs quotes"
