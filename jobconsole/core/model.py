@@ -37,7 +37,7 @@ class Model:
         self.active_operations = ActiveOperations(steady)
         # events may have been lost since the last snapshot
         self.gap = False
-        # something happened since the last snapshot was begun
+        # something happened that the last snapshot does not show
         self.stale = True
         self._offset = time.time() - steady()
         self._began = steady()
@@ -83,6 +83,7 @@ class Model:
         self._offset = snapshot.now.timestamp() - (snapshot.began + snapshot.taken) / 2
         self.rate_meter.update(snapshot.series, snapshot.now, snapshot.taken)
         self.gap = False
+        self.stale = False
 
     def rate(self, name: str) -> float:
         """Return how often per second an event of COUNTED came over the last seconds."""

@@ -331,8 +331,10 @@ class Refresher:
             if not read.done() and self.needs == needs:
                 await asyncio.wait({read})
             if read.done():
-                self.model.adopt(await read)
-                adopted = True
+                found, adopted = await read, True
+                changed = self.model.stale
+                self.model.adopt(found)
+                self.model.stale = changed
                 self._snapped.set()
                 self._read_through.set()
                 self._post(Adopted())
