@@ -52,6 +52,8 @@ class Worker:
 
     # from its registration to its end
     _working = False
+    # the event loop runs nothing else: its end counts as the loss of the worker, unless that was stopped
+    owns_loop = False
 
     def __init__(
         self,
@@ -93,8 +95,6 @@ class Worker:
         self._fetcher.pairing = jobs.pairing
         # what to do about an event loop that does not answer for the length of a lease; None: it is only logged
         self.on_wedged: Callable[[], None] | None = end_process
-        # the event loop runs nothing else: its end counts as the loss of the worker, unless that was stopped
-        self.owns_loop = False
         self._stall = jobs.settings.defaults.stall
         self._sweeper = Sweeper(
             jobs.store,

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from jobconsole.tui.screens.view import View
     from jobconsole.tui.sheets.drain import Drain
 
-OBEYS_SECONDS, LOOK_SECONDS = 2.5, 0.2
-"""Seconds for which keys wait until a worker has obeyed, and between two looks: it hears of an order within one."""
+OBEYS_SECONDS, POLL_SECONDS = 2.5, 0.2
+"""Seconds for which keys wait until a worker has obeyed, and between two reads: it hears of an order within one."""
 EXPECTED_SECONDS = 20.0
-"""Seconds for which an order stands for the state of a worker that does not hear it, but asks with its heartbeat."""
+"""Seconds for which an order is taken for the state of a worker that does not hear it, but asks with its heartbeat."""
 
 
 class WorkerActions(RowActions):
@@ -103,7 +103,7 @@ class WorkerActions(RowActions):
                     snapshot = self.console.model.snapshot
                     if snapshot is None or all(one.quiet is quiet for one in snapshot.workers if one.id == worker):
                         return True
-                    await asyncio.sleep(LOOK_SECONDS)
+                    await asyncio.sleep(POLL_SECONDS)
         return False
 
 
