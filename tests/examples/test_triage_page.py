@@ -11,7 +11,7 @@ import pytest
 from jobconsole.cli.root import parser_of
 from queue_core import JobContext, JobQueue, Retry
 from queue_core.configuration import load
-from queue_core.model.filters import parse
+from queue_core.model.filters import parse, with_saved
 from queue_core.model.triage.rules import runbook_in
 from tests.examples.blocks import blocks, run
 
@@ -27,7 +27,7 @@ WHOSE = "## Whose, in which state, and with which text"
 def test_a_command_is_understood(line: str) -> None:
     options = parser_of().parse_args(shlex.split(line, comments=True)[1:])
     assert callable(options.run)
-    parse(getattr(options, "filter", None) or "")
+    parse(with_saved(getattr(options, "filter", None) or "", {"mine": "owner:me state:new"}))
 
 
 async def test_the_blocks_of_python(capsys: pytest.CaptureFixture[str]) -> None:
