@@ -47,13 +47,9 @@ from collections.abc import Sequence
 from typing import Any
 
 
-class Portable:
-    """Has an exception survive pickle and copy with its sentence and attributes, whatever its constructor takes."""
-
-    args: tuple[Any, ...]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self.args), self.__dict__
+def reduced(error: BaseException) -> tuple[Any, ...]:
+    """Return how pickle and copy restore an exception: with its sentence and attributes, whatever its class takes."""
+    return _restored, (type(error), error.args), error.__dict__
 
 
 def _restored(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
@@ -62,8 +58,10 @@ def _restored(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException
     return error
 
 
-class QueueCoreError(Portable, Exception):
+class QueueCoreError(Exception):
     """Root of the tree."""
+
+    __reduce__ = reduced
 
 
 class ConfigurationError(QueueCoreError):
@@ -199,8 +197,10 @@ class StaleLease(QueueCoreError):
         self.token = token
 
 
-class SoftTimeLimitExceeded(Portable, CancelledError):
+class SoftTimeLimitExceeded(CancelledError):
     """The attempt ran longer than its soft time limit; until the hard one its handler may clean up, or still finish."""
+
+    __reduce__ = reduced
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"ran longer than its soft time limit of {seconds:g} s")

@@ -9,17 +9,19 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from queue_core.errors import ConfigurationError, Portable
+from queue_core.errors import ConfigurationError, reduced
 from queue_core.model.settings import Defaults
 from queue_core.model.validation import FARTHEST, check_delay, check_max_retries, check_run_at
 
 
-class RetryLater(Portable, Exception):
+class RetryLater(Exception):
     """End this attempt as failed and try again after a delay, or after the policy's when it is left out.
 
     It uses an attempt: without retries left the job is buried. `raise RetryLater(delay="5m") from error`
     keeps that error as the reason. `delay` is seconds, "5m" or a timedelta.
     """
+
+    __reduce__ = reduced
 
     def __init__(self, message: str = "", *, delay: float | str | timedelta | None = None) -> None:
         # seconds
@@ -27,12 +29,14 @@ class RetryLater(Portable, Exception):
         super().__init__(message or "the handler asked for a retry")
 
 
-class Reschedule(Portable, Exception):
+class Reschedule(Exception):
     """Give the job back without using an attempt: to the back of its queue, after a delay, or at a time.
 
     Whichever it is, it then comes behind the jobs of its priority that arrived before. `delay` is seconds, "5m" or a
     timedelta; `at` a datetime with its zone.
     """
+
+    __reduce__ = reduced
 
     def __init__(self, *, delay: float | str | timedelta | None = None, at: datetime | None = None) -> None:
         if delay is not None and at is not None:

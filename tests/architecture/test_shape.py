@@ -58,7 +58,6 @@ EXEMPT = frozenset({"JobQueue"})
 """The public face: it names its parts' methods."""
 MIXES: Mapping[str, str] = {
     "jobconsole/tui/sheets/move.py:MoveSheet": "asks for a queue, as a drain does, and has a plan, as a drain has not",
-    "queue_core/errors.py:SoftTimeLimitExceeded": "a cancellation, and no error, that survives pickle as ours do",
     "queue_core/queue.py:JobQueue": "beside its `list` no annotation can name the built-in one",
     "queue_core/redis/client.py:_FollowingTcp": "one behaviour for each kind of connection that the driver has",
     "queue_core/redis/client.py:_FollowingTls": "one behaviour for each kind of connection that the driver has",
