@@ -153,6 +153,7 @@ class BlockingOperations:
     resume = Blocking(Operations.resume)
     cancel = Blocking(Operations.cancel)
     undo = Blocking(Operations.undo)
+    opens = Blocking(Operations.opens)
     get = Blocking(Operations.get)
     list_operations = Blocking(Operations.list_operations)
     list_for_job = Blocking(Operations.list_for_job)

@@ -95,7 +95,8 @@ def test_modules_are_parsed_at_once(folder: Folder) -> None:
     others = [threading.Thread(target=parse_too, args=turn) for turn in turns]
     for other in others:
         other.start()
-    kept = gc.get_threshold()
+    enabled, kept = gc.isenabled(), gc.get_threshold()
+    gc.enable()  # a command that ran in this process turns it off
     gc.freeze()  # what other tests have left is not collected each time
     gc.callbacks.append(give_turn)
     gc.set_threshold(500, 5, 5)
@@ -106,6 +107,8 @@ def test_modules_are_parsed_at_once(folder: Folder) -> None:
         gc.callbacks.remove(give_turn)
         gc.set_threshold(*kept)
         gc.unfreeze()
+        if not enabled:
+            gc.disable()
         for turn, _ in turns:
             turn.set()
     for other in others:

@@ -31,7 +31,8 @@ LOOKING = {
 
 
 LOOKS_AT_OPERATIONS = {
-    "changed_ids", "get", "list_for_job", "list_operations", "list_settling", "outcomes", "pending_ids", "stacks",
+    "changed_ids", "get", "list_for_job", "list_operations", "list_settling", "opens",
+    "outcomes", "pending_ids", "stacks",
     "stage_outcomes",
 }  # fmt: skip
 LOOKS_AT_SCHEDULES = {"add", "get", "list", "ticks"}

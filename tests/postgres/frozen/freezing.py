@@ -20,10 +20,11 @@ TRIES = 3
 WITHIN = 12.0
 """Seconds within which others go on: two are promised, but a machine may be slow. Without bounds they never do."""
 HELD_UP = """
-select pid, query from pg_stat_activity
- where datname = current_database() and (cardinality(pg_blocking_pids(pid)) > 0 or state like 'idle in transaction%')
+select pid, state, query from pg_stat_activity
+ where datname = current_database() and (cardinality(pg_blocking_pids(pid)) > 0 or state = 'idle in transaction')
 """
-"""Who waits for somebody, and transactions that go on although nobody says anything in them."""
+"""Who waits for somebody, and transactions that go on although nobody says anything in them. One that has failed holds
+neither locks nor a snapshot; behind a pooler it has lost its bounds with its settings, and waits for its process."""
 
 
 async def frozen_after(n: int, scene: Scene, url: str, hand: Hand, deaf: bool = False) -> float | None:

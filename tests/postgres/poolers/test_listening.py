@@ -208,6 +208,7 @@ async def test_a_connection_that_the_server_ends_comes_back(
             assert ended == [(True,)]
             assert await eventually(lambda: not one.arriving)
             assert await eventually(lambda: one.arriving)
+            await one.wait_until_listening(PATIENCE)
             other.execute("notify queue_core_jobconsole_ready, 'again'")
         assert await eventually(lambda: heard == ["again"])
     finally:
