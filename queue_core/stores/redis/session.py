@@ -186,6 +186,23 @@ class RedisLink:
         async with self._reaching():
             return list(await commands.execute())
 
+    async def read_together(self, add: Callable[[Pipeline], None]) -> list[Any]:
+        """Return the answers to commands that only read, and that `add` adds, as of one moment.
+
+        A full Redis 7.0 refuses reads as well where they are sent in MULTI: then each is as of its own moment.
+        """
+        together = self.snapshot()
+        add(together)
+        try:
+            async with self._reaching():
+                return list(await together.execute())
+        except StoreRefused as error:
+            if not isinstance(error.__cause__, OutOfMemoryError):
+                raise
+        one_by_one = self.batch()
+        add(one_by_one)
+        return await self.send(one_by_one)
+
     async def run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
         """Run one script."""
         async with self._reaching():

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from redis.asyncio.client import Pipeline
+
 from queue_core.model.report import (
     Announced,
     Conservation,
@@ -39,17 +41,19 @@ _WHERE = ("completed", "dlq", "trash", "cancelled", *_UNFINISHED)
 async def overview(link: RedisLink, rules: Rules, names_of: ReleaseNames) -> Overview:
     """Return queues, workers and depths as of one moment."""
     names, _ = await link.queues_and_time()
-    commands = link.snapshot()
-    commands.time()
-    commands.hgetall(link.keys.workers)
-    for name in names:
-        commands.exists(link.keys.of(name, "paused"))
-        commands.exists(link.keys.of(name, "closed"))
-        commands.hgetall(link.keys.of(name, "types"))
-        commands.hgetall(link.keys.of(name, "depths"))
-        for key in link.of(name, _COUNTED):
-            commands.zcard(key)
-    time, entries, *found = await link.send(commands)
+
+    def ask(commands: Pipeline) -> None:
+        commands.time()
+        commands.hgetall(link.keys.workers)
+        for name in names:
+            commands.exists(link.keys.of(name, "paused"))
+            commands.exists(link.keys.of(name, "closed"))
+            commands.hgetall(link.keys.of(name, "types"))
+            commands.hgetall(link.keys.of(name, "depths"))
+            for key in link.of(name, _COUNTED):
+                commands.zcard(key)
+
+    time, entries, *found = await link.read_together(ask)
     now = microseconds(time)
     width = 4 + len(_COUNTED)
     rows = [found[place * width : (place + 1) * width] for place in range(len(names))]
@@ -135,12 +139,14 @@ async def series(link: RedisLink, minutes: int, queue: str | None = None) -> lis
 async def conservation(link: RedisLink) -> Conservation:
     """Return where all jobs are, from one consistent read."""
     names, _ = await link.queues_and_time()
-    commands = link.snapshot()
-    for name in names:
-        commands.hgetall(link.keys.of(name, "tallies"))
-        for key in link.of(name, _WHERE):
-            commands.zcard(key)
-    found = await link.send(commands) if names else []
+
+    def ask(commands: Pipeline) -> None:
+        for name in names:
+            commands.hgetall(link.keys.of(name, "tallies"))
+            for key in link.of(name, _WHERE):
+                commands.zcard(key)
+
+    found = await link.read_together(ask) if names else []
     width = 1 + len(_WHERE)
     count: Counter[str] = Counter()
     for place, name in enumerate(names):
