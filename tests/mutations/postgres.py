@@ -259,6 +259,19 @@ POSTGRES = (
         block="by_rank",
     ),
     Mutant(
+        "postgres-epoch-of-a-copy",
+        f"{STORES}/postgres/store.py",
+        (("await self._check_epoch()", "pass"),),
+        ("postgres/schema/test_restores.py",),
+    ),
+    Mutant(
+        "postgres-epoch-goes-on-by-one",
+        f"{SQL}/store.sql",
+        (("greatest(e.epoch + 1, least(us / 86400000000, 4194303)::int)", "e.epoch + 1"),),
+        ("postgres/schema/test_restores.py",),
+        block="epoch_raise",
+    ),
+    Mutant(
         "postgres-ends-that-hand-over-do-not-wait-for-the-disk",
         f"{STORES}/postgres/claim.py",
         (('"synchronous": None', '"synchronous": "off"'),),

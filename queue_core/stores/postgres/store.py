@@ -78,6 +78,8 @@ class PostgresStore:
         self._signals = PostgresSignals(self._notifications)
         # duties and the workers of this process that lead them, as far as is known
         self._leading: set[tuple[str, str]] = set()
+        # whether the lease epoch is known to be of this database
+        self._epoch_checked = False
         self._transactions = Transactions(settings)
         self._queue_ids = QueueIds()
         self._settling = Settles(settles, self._keyed, rules, self._queue_ids.known)
@@ -148,6 +150,8 @@ class PostgresStore:
         queue_id = await self._queue_ids.find(request.queue, self._claims)
         if queue_id is None or request.limit <= 0:
             return []
+        if not self._epoch_checked:
+            await self._check_epoch()
         claims = await self._claimer.claim(queue_id, request)
         if not claims:
             await self._queue_ids.doubt(self._claims)
@@ -305,7 +309,7 @@ class PostgresStore:
             return False
         self._leading.add((duty, worker))
         if not rows[0][2]:
-            await self._raise_epoch()
+            await self._raise_epoch((await self._token_place())[0])
         return True
 
     def hears(self) -> bool:
@@ -347,9 +351,27 @@ class PostgresStore:
             return "", await self.leaders(duties)
         return rows[0][0], {duty: Led(worker, seconds) for _, duty, worker, seconds in rows if duty is not None}
 
-    async def _raise_epoch(self) -> None:
-        """Raise the lease epoch after a crash of the server, which empties its unlogged live copy."""
-        await self._sweeps.transaction([("store/epoch_lock", None), ("store/epoch_raise", None)])
+    async def _check_epoch(self) -> None:
+        """Raise the lease epoch where its live copy is another database's, of which this one is a copy: one that was
+        restored from a dump, or made from a template, knows nothing of the tokens given out since."""
+        place, is_here = await self._token_place()
+        if not is_here:
+            await self._raise_epoch(place)
+        self._epoch_checked = True
+
+    async def _token_place(self) -> tuple[str, bool]:
+        """Return where tokens are given out, "" where that is not reported, and whether the epoch was raised there."""
+        try:
+            ((place, is_here),) = await self._sweeps.run("store/epoch_place", light=True)
+        except StoreRefused as error:
+            if error.passing:
+                raise
+            return "", True
+        return place, is_here
+
+    async def _raise_epoch(self, place: str) -> None:
+        """Raise the lease epoch, also after a crash of the server, which empties its unlogged live copy."""
+        await self._sweeps.transaction([("store/epoch_lock", None), ("store/epoch_raise", {"place": place})])
 
     async def prepare_history(self) -> None:
         """Create the history's partitions for today and the days ahead."""

@@ -118,7 +118,7 @@ async def test_trap_1_the_epoch_is_durable_where_commits_are_not(start_servers: 
             tokens += [claim.token for claim in await claim_all(store)]
         crash(servers)
     assert len(tokens) == len(set(tokens))
-    assert {token >> 40 for token in tokens} == {1, 2, 3}
+    assert len({token >> 40 for token in tokens}) == 3
 
 
 async def test_trap_1_an_orderly_restart_keeps_the_epoch(own_servers: EmbeddedServers) -> None:
@@ -145,6 +145,8 @@ async def test_trap_1_two_leaders_raise_the_epoch_once(postgres_url: str) -> Non
             hand.do("delete from lease_epoch_live")
             with hand.transaction():
                 hand.do("store/epoch_lock")
-                hand.do("store/epoch_raise")
+                hand.do("store/epoch_raise", {"place": "here"})
+            ((raised, live),) = hand.do("select e.epoch, l.epoch from lease_epoch e, lease_epoch_live l")
+            assert raised == live > 1
             await second.acquire_leadership("sweep", "leader-2", 0)
-            assert hand.do("select e.epoch, l.epoch from lease_epoch e, lease_epoch_live l") == [(2, 2)]
+            assert hand.do("select e.epoch, l.epoch from lease_epoch e, lease_epoch_live l") == [(raised, raised)]

@@ -1,0 +1,184 @@
+"""A lease token never comes twice, whatever is restored: an attempt of before cannot end in place of a later one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from queue_core.model.job import Claim
+from queue_core.model.settings import SCHEMA, PostgresSettings
+from queue_core.ports.store import ClaimRequest
+from queue_core.stores.postgres.store import PostgresStore
+from tests.conformance.making import LEASE, QUEUE, TYPE, new_job, outcome
+from tests.postgres.schema.programs import backup_programs, run
+from tests.postgres.traps.hands import Hand
+from tests.servers import SessionServers, random_name
+
+Restore = Callable[[], None]
+Backup = Callable[[str], Restore]
+"""Makes a backup of the schema in a database, and returns what puts it in the place of what is there then."""
+DAYS = "select extract(epoch from clock_timestamp() - timestamptz '2025-01-01 00:00+00')::bigint / 86400"
+
+
+def dump_backup(programs: Path, file: Path, *options: str) -> Backup:
+    """Return a backup by pg_dump and pg_restore."""
+
+    def backup(url: str) -> Restore:
+        assert run(programs / "pg_dump", "-Fc", "-n", SCHEMA, *options, "-f", file, url) == ""
+
+        def restore() -> None:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(f"drop schema {SCHEMA} cascade".encode())
+            assert run(programs / "pg_restore", "-d", url, file) == ""
+
+        return restore
+
+    return backup
+
+
+def copy_backup(url: str) -> Restore:
+    """Make a backup of a database by copying it as a whole, which keeps the numbers of all tables."""
+    copy = random_name("copy")
+    with psycopg.connect(url) as connection:
+        name = connection.info.dbname
+
+    def replace(target: str, source: str) -> None:
+        with psycopg.connect(url, dbname="postgres", autocommit=True) as connection:
+            connection.execute(sql.SQL("drop database if exists {} (force)").format(sql.Identifier(target)))
+            made = sql.SQL("create database {} template {}")
+            connection.execute(made.format(sql.Identifier(target), sql.Identifier(source)))
+
+    def restore() -> None:
+        replace(name, copy)
+        with psycopg.connect(url, dbname="postgres", autocommit=True) as connection:
+            connection.execute(sql.SQL("drop database {}").format(sql.Identifier(copy)))
+
+    replace(copy, name)
+    return restore
+
+
+@pytest.fixture(params=["dump", "dump without the live epoch", "database"])
+def backup(request: pytest.FixtureRequest, servers: SessionServers, postgres_url: str, tmp_path: Path) -> Backup:
+    """A way to make backups."""
+    if request.param == "database":
+        return copy_backup
+    options = ("--no-unlogged-table-data",) if "without" in request.param else ()
+    return dump_backup(backup_programs(servers, postgres_url), tmp_path / "dump", *options)
+
+
+async def claim(url: str, worker: str, leads: bool = True) -> list[Claim]:
+    """Claim what is there, as a worker that leads if need be."""
+    store = PostgresStore(PostgresSettings(url=url))
+    await store.open()
+    try:
+        if leads:
+            assert await store.acquire_leadership("sweep", worker, 0)
+        await store.queues()
+        return await store.claim(ClaimRequest(QUEUE, worker, (TYPE,), 100, LEASE))
+    finally:
+        await store.close()
+
+
+async def end(url: str, claimed: Claim) -> bool:
+    """End an attempt; return whether that was accepted."""
+    store = PostgresStore(PostgresSettings(url=url))
+    await store.open()
+    try:
+        (answer,) = await store.settle([outcome(claimed, "completed")])
+        return answer.accepted
+    finally:
+        await store.close()
+
+
+async def prepare(url: str) -> None:
+    """Leave a job that waits, on a server that has given out a token already."""
+    store = PostgresStore(PostgresSettings(url=url))
+    await store.open()
+    await store.insert([new_job()])
+    (first,) = await claim(url, "first")
+    assert (await store.settle([outcome(first, "completed")]))[0].accepted
+    await store.insert([new_job()])
+    await store.close()
+
+
+async def test_a_restored_store_goes_on_above_all_tokens_given_out(postgres_url: str, backup: Backup) -> None:
+    await prepare(postgres_url)
+    restore = backup(postgres_url)
+    (old,) = await claim(postgres_url, "frozen")
+    restore()
+    (new,) = await claim(postgres_url, "present")
+    assert (new.id, new.token > old.token) == (old.id, True)
+    assert not await end(postgres_url, old)
+    assert await end(postgres_url, new)
+
+
+async def test_the_first_claim_raises_the_epoch_whoever_leads(
+    servers: SessionServers, postgres_url: str, tmp_path: Path
+) -> None:
+    await prepare(postgres_url)
+    restore = dump_backup(backup_programs(servers, postgres_url), tmp_path / "dump")(postgres_url)
+    (old,) = await claim(postgres_url, "frozen")
+    restore()
+    (new,) = await claim(postgres_url, "no leader", leads=False)
+    assert new.token >> 40 > old.token >> 40
+
+
+async def test_one_that_is_restored_twice_repeats_nothing(
+    servers: SessionServers, postgres_url: str, tmp_path: Path
+) -> None:
+    """Also where the epoch was raised meanwhile by a crash, which the dump knows nothing of."""
+    restore = dump_backup(backup_programs(servers, postgres_url), tmp_path / "dump")
+    await prepare(postgres_url)
+    again = restore(postgres_url)
+    claims = await claim(postgres_url, "before")
+    with Hand(postgres_url) as hand:
+        hand.do("truncate lease_epoch_live, leases")
+    claims += await claim(postgres_url, "after the crash")
+    for number in range(3):
+        again()
+        claims += await claim(postgres_url, f"restored {number}")
+    assert len({one.id for one in claims}) == 1
+    tokens = [one.token for one in claims]
+    assert len(set(tokens)) == len(tokens) == 5
+    assert max(tokens) < 1 << 53, "readers of JSON in other languages have no greater whole numbers"
+    assert [await end(postgres_url, one) for one in claims] == [False] * 4 + [True]
+
+
+async def test_an_epoch_goes_on_at_the_days_since_2025_and_never_back(postgres_url: str) -> None:
+    await prepare(postgres_url)
+    with Hand(postgres_url) as hand:
+        assert hand.do("select epoch from lease_epoch") == [(1,)], "a new store begins at its first one"
+        ((days,),) = hand.do(DAYS)
+        hand.do("truncate lease_epoch_live, leases")
+        await claim(postgres_url, "after a crash")
+        ((epoch, sequence),) = hand.do("select epoch, last_value from lease_epoch, lease_seq")
+        assert days <= epoch <= days + 1
+        assert sequence <= 86_400_000_000
+        hand.do("update lease_epoch set epoch = 4000000")
+        hand.do("select setval('lease_seq', %(value)s)", {"value": 1 << 39})
+        hand.do("truncate lease_epoch_live, leases")
+        (claimed,) = await claim(postgres_url, "with a clock that was set back")
+    assert divmod(claimed.token, 1 << 40) > (4_000_001, 1 << 39)
+
+
+async def test_a_server_that_reports_no_identity_is_served(postgres_url: str) -> None:
+    """Its crashes are seen, restores are not: the function is the administrator's to grant."""
+    await prepare(postgres_url)
+    with Hand(postgres_url) as hand:
+        role = random_name("limited")
+        hand.do(f"create role {role} login")
+        try:
+            hand.do(f"grant usage on schema {SCHEMA} to {role}")
+            hand.do(f"grant all on all tables in schema {SCHEMA} to {role}")
+            hand.do(f"grant all on all sequences in schema {SCHEMA} to {role}")
+            hand.do("revoke execute on function pg_control_system() from public")
+            (claimed,) = await claim(postgres_url.replace("://", f"://{role}@", 1), "worker")
+            assert claimed.token >> 40 == 1
+        finally:
+            hand.do("grant execute on function pg_control_system() to public")
+            hand.do(f"drop owned by {role}")
+            hand.do(f"drop role {role}")
