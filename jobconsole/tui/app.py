@@ -179,8 +179,6 @@ class ConsoleApp(InTurn, inherit_bindings=False):
             return
         if not plan.ids:
             self.show_notice(f"nothing to {plan.verb}: no job is in that state any more", "warn")
-        elif self.operator.unchangeable:
-            self.show_notice(f"{plan.verb} is disabled: {self.operator.unchangeable}", "warn")
         else:
             if self.view is not None and plan.verb != "cancel":
                 self.view.expect_gone(plan.keys)

@@ -1,10 +1,13 @@
-"""What a key answers: unbound ones, old sentences, the theme that is kept, and `u` on an operation's row."""
+"""What a key answers: unbound ones, old sentences, the kept theme, `u` on an operation's row, jobs not counted yet."""
 
 from __future__ import annotations
 
 import pytest
 
+from jobconsole.actions.plan import Target, Verb
+from jobconsole.tui.base.messages import PlanReady
 from jobconsole.tui.base.themes import DAY, NIGHT, TERMINAL, keep_theme, kept_theme
+from jobconsole.tui.widgets.fields import Push
 from queue_core import JobQueue
 from queue_core.model.operation import Author, OperationRequest
 from queue_core.model.states import Status
@@ -92,3 +95,26 @@ async def test_the_operation_of_another_person_asks_first(sit: Sit, jobs: JobQue
         await seat.until("undone by #2")
         states = [(await jobs.inspector.get(one)).status for one in buried["send_email"]]
         assert set(states) == {Status.DEAD}
+
+
+@pytest.mark.parametrize(
+    ("keys", "done"), [("R", "retried 5 jobs"), ("M i m a g e s", "moved 5 jobs")], ids=["retry", "move"]
+)
+async def test_jobs_that_could_not_be_counted_are_counted_again_when_a_sheet_is_confirmed(
+    sit: Sit, buried: Buried, monkeypatch: pytest.MonkeyPatch, keys: str, done: str
+) -> None:
+    async def lost(verb: Verb, target: Target) -> PlanReady:
+        return PlanReady(target, None, "postgres went away")
+
+    async with sit(NARROW) as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        with monkeypatch.context() as away:
+            away.setattr(seat.app.operator, "freeze", lost)
+            await seat.press(*keys.split(" "))
+            await seat.until("postgres went away")
+            seat.app.screen.query_one("#go", Push).focus()
+            await seat.press("enter")
+            await seat.until("postgres went away")
+        await seat.press("enter")
+        await seat.until(done)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from jobconsole.core.connection import Connection
 from jobconsole.embedded.servers import EmbeddedServers
+from jobconsole.format.words import IMMEDIATE
 from jobconsole.tui.app import ConsoleApp
+from jobconsole.tui.sheets.change import ChangeSheet
+from jobconsole.tui.sheets.confirm import Offer
+from jobconsole.tui.sheets.drain import DrainSheet
+from jobconsole.tui.sheets.move import MoveSheet
+from jobconsole.tui.sheets.sheet import PlanSheet, Sheet
 from jobconsole.tui.widgets import footer
+from jobconsole.tui.widgets.fields import Push
 from queue_core import JobQueue
 from queue_core.stores.postgres.migrate import migrate
 from tests.conformance.world import World
@@ -158,14 +166,71 @@ async def test_a_console_may_start_before_its_servers(servers: EmbeddedServers) 
         await seat.until("3 signatures · 10 jobs")
 
 
-async def test_a_loss_while_a_sheet_is_open_changes_nothing(servers: EmbeddedServers) -> None:
+HELD = "nothing was changed: postgres cannot be reached"
+CHANGING: tuple[tuple[tuple[str, ...], type[Sheet[Any]], str, str], ...] = (
+    (("R", "up", *"mended"), ChangeSheet, "mended", "retried 5 jobs"),
+    (("D", "up", *"junk"), ChangeSheet, "junk", "deleted 3 jobs"),
+    (("M", *"images"), MoveSheet, "images", "moved 2 jobs"),
+    (("2", "O", "up", *"closes"), DrainSheet, "closes", "is closed"),
+)
+"""Keys that open a sheet and type into it, what it is and shows then, and what the console shows once it is done."""
+
+
+def counted(seat: Seat) -> bool:
+    """Whether the sheet on the screen has nothing to wait for."""
+    sheet = seat.app.screen
+    return not isinstance(sheet, PlanSheet) or sheet.plan is not None
+
+
+@SIZES
+async def test_a_sheet_that_is_confirmed_during_a_loss_stays_with_what_was_typed(
+    servers: EmbeddedServers, size: tuple[int, int]
+) -> None:
+    """Once the store is back, the same key does it."""
+    async with seated(console(servers), size) as seat:
+        await look(seat)
+        for keys, kind, typed, done in CHANGING:
+            await seat.press(*keys)
+            await seat.until(typed)
+            sheet = seat.app.screen
+            assert isinstance(sheet, kind)
+            await seat.until(lambda: counted(seat))
+            sheet.query_one("#go", Push).focus()
+            await asyncio.to_thread(servers.postgres.kill)
+            await seat.until(lambda: not seat.app.connection.usable)
+            await seat.press("enter")
+            await seat.until(HELD)
+            assert seat.app.screen is sheet
+            assert typed in seat.text()
+            await asyncio.to_thread(servers.postgres.start)
+            await seat.until(lambda: seat.app.connection.usable)
+            await seat.press("enter")
+            await seat.until(done)
+
+
+async def test_a_question_stays_during_a_loss_and_text_can_be_thrown_away(servers: EmbeddedServers) -> None:
+    """What changes nothing needs no store."""
     async with seated(console(servers)) as seat:
         await look(seat)
-        await seat.press("R")
-        await seat.until("Retry 5 jobs")
+        await seat.press("E")
+        await seat.until("nothing is changed")
+        editor = seat.app.screen
+        await seat.press("x")
         await asyncio.to_thread(servers.postgres.kill)
         await seat.until(lambda: not seat.app.connection.usable)
+        editor.query_one("#go", Push).focus()
         await seat.press("enter")
-        await seat.until("retry is disabled: postgres cannot be reached")
+        await seat.until(HELD)
+        assert seat.app.screen is editor
+        await seat.press("escape", "tab", "enter")
+        await seat.until(lambda: seat.app.screen is not editor)
+        words = IMMEDIATE["worker", "stop"]
+        agreed: list[bool | None] = []
+        await seat.app.push_screen(Offer(words, "web-1:4711"), agreed.append)
+        await seat.press("enter")
+        await seat.until(HELD)
+        assert not agreed
         await asyncio.to_thread(servers.postgres.start)
-        await seat.until("3 signatures · 10 jobs", but="LOST")
+        await seat.until(lambda: seat.app.connection.usable)
+        await seat.press("enter")
+        await seat.until(lambda: agreed == [True])

@@ -84,8 +84,7 @@ class FilterActions(RowActions):
         except QueueCoreError as error:
             self.notice.fail(error)
             return
-        unchangeable = self.console.operator.unchangeable
-        self.view.app.push_screen(SavedSheet(saved, self.view.filter_line.text, unchangeable), self._use_saved)
+        self.view.app.push_screen(SavedSheet(saved, self.view.filter_line.text), self._use_saved)
 
     def _use_saved(self, choice: SavedChoice | None) -> None:
         if choice is None:

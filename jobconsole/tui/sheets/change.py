@@ -243,9 +243,8 @@ class ChangeSheet(PlanSheet):
         if self._uncounted() or any(fields.problem for fields in self.query(RetryFields)):
             self.query_one("#sheet-hint", Drawn).repaint()
             return
-        self.going = self.plan is None and not self.lost
         if self.plan is None:
-            self._settle()
+            self.go_once_frozen()
             return
         plan = self.plan
         for fields in self.query(RetryFields):

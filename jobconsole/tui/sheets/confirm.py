@@ -36,14 +36,20 @@ class Confirm(Sheet[bool]):
     BINDINGS = STEPS
 
     def __init__(
-        self, words: ImmediateWords, what: str, remark: str = "", about: str = "", command: Sequence[str] = ()
+        self,
+        words: ImmediateWords,
+        what: str,
+        remark: str = "",
+        about: str = "",
+        command: Sequence[str] = (),
+        changes: bool = True,
     ) -> None:
         """`what` it is about; `remark`: put before what happens; `about`: put behind the button's word.
 
-        `command`: the words of the command that does the same.
+        `command`: the words of the command that does the same; `changes`: nothing can be confirmed without the store.
         """
         super().__init__()
-        self._command = list(command)
+        self._command, self._changes = list(command), changes
         self._title, self._what = words.title, what
         self._consequence, self._go = f"{remark}{words.consequence}", f"{words.button}{about}"
 
@@ -75,7 +81,8 @@ class Confirm(Sheet[bool]):
 
     def go(self, button: str) -> None:
         """Confirm."""
-        self.dismiss(True)
+        if not (self._changes and self.held()):
+            self.dismiss(True)
 
 
 class Offer(Confirm):

@@ -65,7 +65,7 @@ class DrainSheet(TargetSheet[Drain]):
     def go(self, button: str) -> None:
         """Confirm."""
         try:
-            self.dismiss(self._decided())
+            self.decide(self._decided())
         except ValueError as error:
             self.problem = str(error)
             self.repaint()

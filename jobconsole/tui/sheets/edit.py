@@ -205,7 +205,7 @@ class EditScreen(Sheet[Edited]):
 
     def go(self, button: str) -> None:
         """Enqueue it."""
-        if not self._going:
+        if not self._going and not self.held():
             self._going = True
             host.spawn(self, "submit", self._submit)
 
@@ -257,7 +257,7 @@ class EditScreen(Sheet[Edited]):
             self.dismiss(None)
             return
         what = "The payload was edited and is not enqueued."
-        self.app.push_screen(Confirm(IMMEDIATE["job", "discard"], what), self._throw_away)
+        self.app.push_screen(Confirm(IMMEDIATE["job", "discard"], what, changes=False), self._throw_away)
 
     def _throw_away(self, agreed: bool | None) -> None:
         if agreed:

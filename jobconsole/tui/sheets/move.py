@@ -66,8 +66,6 @@ class MoveSheet(TargetSheet[Plan], PlanSheet):
 
     def go(self, button: str) -> None:
         """Confirm, as soon as the ids are frozen."""
-        # Where they are not frozen yet it proceeds once they are, unless that failed.
-        self.going = self.plan is None and not self.lost
         try:
             options = options_of(self.target.typed, self._priority.value)
         except (QueueCoreError, ValueError) as error:
@@ -77,7 +75,7 @@ class MoveSheet(TargetSheet[Plan], PlanSheet):
         if self.plan is not None:
             self.leave_with(dataclasses.replace(self.plan, options=options), self._why.typed)
         else:
-            self.repaint()
+            self.go_once_frozen()
 
     # -- drawing
 

@@ -41,12 +41,11 @@ class SavedSheet(Sheet[SavedChoice]):
         Binding("up", "step(-1)", "previous", show=False),
     ]
 
-    def __init__(self, saved: Sequence[SavedFilter], present: str, unchangeable: str) -> None:
-        """`present`: the filter that holds, as text; `unchangeable`: why nothing can be saved, "" when it can."""
+    def __init__(self, saved: Sequence[SavedFilter], present: str) -> None:
+        """`present`: the filter that holds, as text."""
         super().__init__()
         self._saved = list(saved)
         self._present = present
-        self._unchangeable = unchangeable
         self._at = 0
 
     def compose(self) -> ComposeResult:
@@ -86,13 +85,15 @@ class SavedSheet(Sheet[SavedChoice]):
             if self._saved:
                 self.dismiss(SavedChoice(apply=self._saved[self._at]))
             return
-        if not self._refusal(name):
+        if self._refusal(name):
+            self._settle()
+        else:
             self.dismiss(SavedChoice(save_as=name))
 
     def _refusal(self, name: str) -> str:
         """Why the present filter cannot be saved under a name; "" when it can."""
-        if self._unchangeable:
-            return f"saving is disabled: {self._unchangeable}"
+        if reason := self.console.operator.unchangeable:
+            return f"saving is disabled: {reason}"
         if not self._present:
             return NOTHING_TO_SAVE
         try:

@@ -103,6 +103,18 @@ class Sheet(ModalScreen[R | None], Generic[R]):
         """Confirm, by the id of the button."""
         raise NotImplementedError
 
+    def decide(self, result: R) -> None:
+        """Give back what is to be changed; while nothing can be, stay with what was typed, and show why."""
+        if not self.held():
+            self.dismiss(result)
+
+    def held(self) -> bool:
+        """Return whether nothing can be changed now, and show why."""
+        reason = self.console.operator.unchangeable
+        if reason:
+            self.remark(f"nothing was changed: {reason}")
+        return bool(reason)
+
     def action_line(self, step: int) -> None:
         """Go to the line above or below: the first field is below the buttons, and the other way round."""
         (self.focus_next if step > 0 else self.focus_previous)("Field, #go")
@@ -146,7 +158,7 @@ class PlanSheet(Sheet[Plan]):
         self.chosen = target
         # None: the ids are not frozen yet, or not to be had
         self.plan: Plan | None = None
-        # why the ids are not frozen; then nothing can be done
+        # why the ids are not frozen; to confirm freezes them again
         self.lost = ""
         # confirmed before the ids were frozen
         self.going = False
@@ -159,17 +171,28 @@ class PlanSheet(Sheet[Plan]):
         self.post_message(await self.console.operator.freeze(self.verb, self.chosen))
 
     def on_plan_ready(self, message: PlanReady) -> None:
+        going, self.going = self.going, False
         self.plan, self.lost = message.plan, message.problem
         self.planned()
-        if self.going:
+        if going and self.plan is not None:
             self.go("go")
 
     def planned(self) -> None:
         """Show that the ids are frozen, or why they are not."""
 
+    def go_once_frozen(self) -> None:
+        """Have it confirmed once the ids are frozen; where they were not to be had, they are asked for again."""
+        if self.held():
+            return
+        self.going = True
+        if self.lost:
+            self.lost = ""
+            self.freeze()
+        self.planned()
+
     def leave_with(self, plan: Plan, why: str) -> None:
         """Give back the plan, with the reason as it was typed."""
-        self.dismiss(replace(plan, why=why.strip()))
+        self.decide(replace(plan, why=why.strip()))
 
     def count(self) -> Line:
         """How many jobs it is about, and whether that is final."""

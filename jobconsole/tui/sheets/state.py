@@ -357,7 +357,7 @@ class StateSheet(Sheet[StateChange]):
         if self._problem():
             self._repaint()
             return
-        self.dismiss(self.change())
+        self.decide(self.change())
 
 
 def _label(label: str) -> tuple[str, str]:
