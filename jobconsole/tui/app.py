@@ -287,7 +287,7 @@ class ConsoleApp(InTurn, inherit_bindings=False):
         for action in ACTIONS:
             if action.id != "palette" and self.refusal_of(action.id) == "":
                 yield SystemCommand(
-                    f"{action.label} ({action.key})", action.tooltip, lambda id=action.id: self.perform(id)
+                    f"{action.label} ({action.key})", action.tooltip, lambda id=action.id: self.choose(id, first=True)
                 )
         for name in SCHEMES:
             yield SystemCommand(f"theme {name}", "Change the colours", lambda name=name: self.set_theme(name))

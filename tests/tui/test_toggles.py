@@ -1,10 +1,17 @@
-"""Keys that pause and resume, or take and give up: the second of two acts on what the first has made."""
+"""Keys and clicks that pause and resume, or take and give up: the second of two acts on what the first has made."""
 
 from __future__ import annotations
 
+import asyncio
 import getpass
+from collections.abc import Callable
 
+import pytest
+from textual import events
+
+from jobconsole.tui.base.bindings import BY_ID
 from jobconsole.tui.sheets.state import StateSheet
+from jobconsole.tui.widgets.footer import KeyBar
 from queue_core import JobQueue
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
@@ -104,3 +111,67 @@ async def test_a_worker_that_has_not_obeyed_yet_is_not_ordered_the_same_again(
         await seat.until("claims jobs again from its next heartbeat on")
         assert await made(jobs) == ["quiet", "resume"]
         assert (await world.beat()).command == "resume"
+
+
+def click(seat: Seat, action: str) -> None:
+    """Click on an action of the key bar; nothing waits for what comes of it."""
+    bar = seat.view.query_one(KeyBar)
+    end = next(end for end, shown in bar._spots if shown == action)
+    at = events.Click(bar, x=end - 1, y=0, delta_x=0, delta_y=0, button=1, shift=False, meta=False, ctrl=False)
+    bar.call_later(bar.on_click, at)
+
+
+def choose(seat: Seat, action: str) -> None:
+    """Choose an action of the command palette; nothing waits for what comes of it."""
+    label = f"{BY_ID[action].label} ("
+    command = next(one for one in seat.app.get_system_commands(seat.view) if one.title.startswith(label))
+    seat.app.call_later(command.callback)
+
+
+@pytest.mark.parametrize("by", [click, choose], ids=["click", "palette"])
+async def test_what_is_clicked_or_chosen_waits_for_the_change_before_as_a_key_does(
+    sit: Sit, jobs: JobQueue, buried: Buried, by: Callable[[Seat, str], None]
+) -> None:
+    async with sit(WIDE) as seat:
+        await seat.ready()
+        (signature,) = (row.signature for row in [seat.table("signatures").selection.row] if row is not None)
+        by(seat, "own")
+        by(seat, "own")
+        await seat.until("no owner, u undoes it")
+        assert not (await jobs.signatures.known(signature))[1].facts.owner
+        await seat.press("2")
+        await seat.until(lambda: seat.table("queues").selection.row is not None)
+        before = await made(jobs)
+        by(seat, "pause")
+        by(seat, "pause")
+        await seat.until("is running again, u undoes it")
+        assert (await made(jobs))[len(before) :] == ["pause", "resume"]
+
+
+async def test_a_click_on_the_key_bar_is_nothing_for_the_sheet_that_a_key_has_opened(sit: Sit, buried: Buried) -> None:
+    async with sit(WIDE) as seat:
+        await seat.ready()
+        seat.app.post_message(events.Key("R", "R"))
+        click(seat, "own")
+        click(seat, "delete")
+        await seat.until("Retry 5 jobs")
+        await seat.until(lambda: not seat.app._taking_turns)
+        assert [type(screen).__name__ for screen in seat.app.screen_stack[1:]] == ["ChangeSheet"]
+
+
+async def test_a_click_on_back_gives_a_sheet_up_that_is_still_read(
+    sit: Sit, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with sit(WIDE) as seat:
+        await seat.ready()
+        await seat.press("enter")
+        await seat.until(lambda: seat.table("jobs").selection.row is not None)
+
+        async def never(job_id: str) -> None:
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(seat.app.refresher, "original", never)
+        seat.app.post_message(events.Key("E", "E"))
+        await seat.until(lambda: seat.app._opening is not None)
+        click(seat, "back")
+        await seat.until("given up")

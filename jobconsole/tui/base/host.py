@@ -128,6 +128,10 @@ class Host(Protocol):
         """Carry an action out, or show why it is off."""
         ...
 
+    def choose(self, action: str, first: bool = False) -> None:
+        """Carry an action out that was clicked, once what came before has had its effect."""
+        ...
+
     def change_with(self, changing: Worker[None]) -> None:
         """Have keys that change something wait for a change and for what is read after it."""
         ...

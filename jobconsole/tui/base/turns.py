@@ -1,4 +1,4 @@
-"""Keys in turn: each acts on what the key before it has opened, however fast they come."""
+"""Keys, clicks and commands in turn: each acts on what the one before it has opened, however fast they come."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from textual import events
 from textual.app import App
-from textual.binding import ActiveBinding
 from textual.message_pump import MessagePump
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.timer import Timer
 from textual.widgets import Input, TextArea
 from textual.worker import Worker, WorkerError
@@ -38,8 +38,18 @@ class Preparing(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """An action of the table that was chosen without its key."""
+
+    action: str
+
+
+Turn: TypeAlias = events.Key | events.Paste | Chosen
+
+
 class InTurn(App[int]):
-    """An application that holds each key until the one before it has had its effect.
+    """An application that holds each key, and each click on an action, until the one before it has had its effect.
 
     Textual puts a key into the queue of the widget that has the focus when it arrives. In a burst (a fast hand, a slow
     line), the keys after one that opens a sheet would act on the list below it, or on nothing: the sheet gets its
@@ -48,10 +58,10 @@ class InTurn(App[int]):
 
     def __init__(self) -> None:
         super().__init__()
-        # keys that have not had their turn
-        self._waiting: deque[events.Key | events.Paste] = deque()
+        # what has not had its turn
+        self._waiting: deque[Turn] = deque()
         # the one whose turn it is
-        self._turn: events.Event | None = None
+        self._turn: Turn | None = None
         self._taking_turns = False
         # what reads a thing for the screen that it then opens
         self._opening: Worker[None] | None = None
@@ -81,14 +91,31 @@ class InTurn(App[int]):
         if not isinstance(event, events.Key | events.Paste) or event.is_forwarded or event is self._turn:
             await super().on_event(event)
         elif isinstance(event, events.Key) and event.key == "escape" and self._opening is not None:
-            self._waiting.clear()
-            self._opening.cancel()
-            host_of(self).show_notice("given up", "muted")
+            self._give_up(self._opening)
         else:
             self._waiting.append(_meant(event))
-            if not self._taking_turns:
-                self._taking_turns = True
-                spawn(self, "keys", self._take_turns)
+            self._go_on()
+
+    def choose(self, action: str, first: bool = False) -> None:
+        """Carry an action out that was clicked, once what came before has had its effect; not below a sheet.
+
+        `first`: before the keys that wait: a key has chosen it whose turn it is.
+        """
+        if action == "back" and self._opening is not None:
+            self._give_up(self._opening)
+            return
+        (self._waiting.appendleft if first else self._waiting.append)(Chosen(action))
+        self._go_on()
+
+    def _give_up(self, opening: Worker[None]) -> None:
+        self._waiting.clear()
+        opening.cancel()
+        host_of(self).show_notice("given up", "muted")
+
+    def _go_on(self) -> None:
+        if not self._taking_turns:
+            self._taking_turns = True
+            spawn(self, "keys", self._take_turns)
 
     async def _take_turns(self) -> None:
         try:
@@ -96,15 +123,21 @@ class InTurn(App[int]):
                 target: MessagePump = self.focused or self.screen
                 self._turn = self._waiting.popleft()
                 if await self._changed(self._turn, target):
-                    self.post_message(self._turn)
+                    self._begin(self._turn)
                     await self._effect(target)
         finally:
             self._taking_turns = False
 
-    async def _changed(self, event: events.Event, target: MessagePump) -> bool:
-        """Wait, before a key that changes something, for the changes before; return False when that takes too long."""
+    def _begin(self, turn: Turn) -> None:
+        if not isinstance(turn, Chosen):
+            self.post_message(turn)
+        elif not isinstance(self.screen, ModalScreen):
+            self.call_later(host_of(self).perform, turn.action)
+
+    async def _changed(self, turn: Turn, target: MessagePump) -> bool:
+        """Wait, before what changes something, for the changes before; return False when that takes too long."""
         changing = [one for one in self._changing if not one.is_finished]
-        if not changing or not isinstance(event, events.Key) or not _changes(bound(self.screen, event.key)):
+        if not changing or not _changes(self._action(turn)):
             return True
         try:
             async with asyncio.timeout(CHANGE_SECONDS):
@@ -117,6 +150,13 @@ class InTurn(App[int]):
         # What was read is shown.
         await _answered(target)
         return True
+
+    def _action(self, turn: Turn) -> str:
+        """The action of the table that is asked for; "" when it is none."""
+        if isinstance(turn, Chosen):
+            return turn.action
+        binding = bound(self.screen, turn.key) if isinstance(turn, events.Key) else None
+        return "" if binding is None else binding.binding.action.removeprefix("do('").removesuffix("')")
 
     async def _effect(self, target: MessagePump) -> None:
         """Wait until a key that goes to `target` has had its effect, and what it opens has the focus."""
@@ -153,9 +193,8 @@ def _meant(event: events.Key | events.Paste) -> events.Key | events.Paste:
     return events.Key("enter", "\r") if enter else event
 
 
-def _changes(binding: ActiveBinding | None) -> bool:
-    """Return whether a key changes something, or opens the sheet for it; an undo waits for its change by itself."""
-    action = "" if binding is None else binding.binding.action.removeprefix("do('").removesuffix("')")
+def _changes(action: str) -> bool:
+    """Return whether it changes something, or opens the sheet for it; an undo waits for its change by itself."""
     return action in BY_ID and BY_ID[action].changes and action != "undo"
 
 

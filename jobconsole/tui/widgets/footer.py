@@ -62,7 +62,7 @@ class KeyBar(LineWidget):
     def on_click(self, event: events.Click) -> None:
         for end, action_id in self._spots:
             if event.x < end:
-                self.console.perform(action_id)
+                self.console.choose(action_id)
                 return
 
 

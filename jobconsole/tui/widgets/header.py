@@ -52,7 +52,7 @@ class Header(LineWidget):
             for view, label in self._labels(self.size.width):
                 at += width_of(_tab(view, label, here=False))
                 if event.x < at:
-                    self.console.perform(view.id)
+                    self.console.choose(view.id)
                     return
 
     def _first(self, width: int) -> Line:

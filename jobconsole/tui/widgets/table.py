@@ -200,7 +200,7 @@ class Table(Pane, Generic[T]):
         if 0 <= row < self.visible_rows and self.selection.top + row < len(self.selection.rows):
             self.move_to(self.selection.top + row)
             if event.chain == 2:
-                self.console.perform("open")
+                self.console.choose("open")
 
     def on_resize(self) -> None:
         self.selection.scroll(self.visible_rows)
