@@ -25,7 +25,7 @@ TASK = "write_receipt"
 """The type that some releases break."""
 OWNERS = ("ana", "bo")
 """Who has the failures that there are before a release breaks something."""
-WHY = "known since long"
+WHY = "known for a long time"
 POLL_SECONDS = 1.0
 """Between two reads of what operators wait for."""
 HEED_SECONDS = 5.0

@@ -7,7 +7,7 @@ from jobconsole.core.rows import JobLine
 from jobconsole.format import humanize
 from jobconsole.format.glyphs import Glyphs
 from jobconsole.format.spans import LABEL, Line, RenderContext, Span, Spans, fit, width_of, wrap
-from jobconsole.format.words import IMMEDIATE, outcome_phrase, outcome_phrases, state_phrase
+from jobconsole.format.words import IMMEDIATE, outcome_phrase, outcome_phrases, state_phrase, undoes
 from jobconsole.present.columns import BAR, bar, number, state
 from jobconsole.present.facts import but, of_operation, only
 from jobconsole.present.layout import Column, fact_lines
@@ -76,8 +76,11 @@ def _outcome(line: OperationLine, context: RenderContext) -> Spans:
 
 
 def _set(line: OperationLine) -> str:
-    """Return what was set of a signature: the words before its title."""
-    return line.label.partition(": ")[0] if line.verb in SIGNATURE_VERBS else ""
+    """Return what was set of a signature, or undone: the words before its title."""
+    if line.verb not in SIGNATURE_VERBS:
+        return ""
+    words = line.label.partition(": ")[0]
+    return f"undone: {words}" if undoes(line.operation) else words
 
 
 def _target(line: OperationLine, context: RenderContext) -> Spans:

@@ -277,6 +277,7 @@ async def test_it_is_undone_where_operations_are_listed(sit: Sit, jobs: JobQueue
         await seat.until("✓ done")
         await seat.press("u")
         await seat.until("undone by #2")
+        await seat.until("undone: ana")
         assert (await state_of(jobs)).owner == ""
 
 

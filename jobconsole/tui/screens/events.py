@@ -17,6 +17,8 @@ from jobconsole.tui.widgets.pane import Pane
 from jobconsole.tui.widgets.table import Table
 from queue_core.model.filters import Filter
 
+FOLLOWS = "the list follows: to move its cursor holds it, and shows the job here"
+
 
 class EventsView(View):
     """The tail, and the job of the event under its cursor."""
@@ -28,7 +30,9 @@ class EventsView(View):
     def panes(self) -> ComposeResult:
         """The tail; the detail beside it."""
         yield EventTable(id="events")
-        yield Detail(id="detail")
+        detail = Detail(id="detail")
+        detail.empty = FOLLOWS
+        yield detail
 
     @property
     def events(self) -> EventTable:

@@ -13,7 +13,7 @@ from jobconsole.actions import edit
 from jobconsole.actions.plan import ACTS_ON, NOT_CANCELLED, Choice, Target, one_job
 from jobconsole.core.history import pairs
 from jobconsole.format.humanize import moment_of
-from jobconsole.format.spans import Line, Spans, around
+from jobconsole.format.spans import Line, Spans, around, wrap
 from jobconsole.present.columns import state, trend_of
 from jobconsole.present.job import (
     BREAKDOWN,
@@ -76,6 +76,8 @@ class Detail(ScrollPane):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.subject = DetailSubject()
+        # shown while there is none
+        self.empty = "nothing selected"
         self.tab = 0
         self.all_frames = False
         # how many pairs of attempts before the last one are compared
@@ -193,7 +195,7 @@ class Detail(ScrollPane):
     def content(self, width: int) -> list[Line]:
         """Facts, a rule, and what the tab shows."""
         if not self.subject.job_id:
-            return [(("nothing selected", "muted"),)]
+            return [((part, "muted"),) for part in wrap(self.empty, width)]
         if self.tab in CAUSES:
             return self._causes(width)
         lines = self._facts(width)
