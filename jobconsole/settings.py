@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from jobconsole.configuration import ConsoleConfiguration, load
 from queue_core.configuration import read_block
@@ -187,7 +188,25 @@ def queue_of(settings: ConsoleSettings, advice: str = BY_OPTIONS) -> JobQueue:
     check_servers(settings, advice)
     from queue_core.queue import JobQueue
 
-    return JobQueue.from_settings(settings.jobs)
+    return JobQueue.from_settings(_to_read(settings.jobs) if settings.read_only else settings.jobs)
+
+
+def _to_read(jobs: JobsSettings) -> JobsSettings:
+    """Return the settings with addresses of PostgreSQL that lead to a standby, too, and to a role that may only read.
+
+    Of several servers the one that can be written is wanted still, for it has the latest.
+    """
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    wanted = {}
+    for name, url in (("url", jobs.postgres.url), ("listen_url", jobs.postgres.listen_url)):
+        # One that cannot be read is reported when it is opened.
+        with suppress(ProgrammingError):
+            given: dict[str, Any] = {} if url is None else conninfo_to_dict(url.get_secret_value())
+            if given and "target_session_attrs" not in given and "," not in str(given.get("host", "")):
+                wanted[name] = SecretStr(make_conninfo(**given | {"target_session_attrs": "any"}))
+    return jobs.model_copy(update={"postgres": jobs.postgres.model_copy(update=wanted)}) if wanted else jobs
 
 
 def check_servers(settings: ConsoleSettings, advice: str = BY_OPTIONS) -> None:

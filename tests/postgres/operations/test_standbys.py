@@ -19,6 +19,7 @@ from jobconsole.embedded.binaries import USER, postgres_url
 from jobconsole.embedded.folders import server_identity
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.model.settings import PostgresSettings
+from queue_core.queue import JobQueue
 from queue_core.stores.postgres.migrate import migrate
 from queue_core.stores.postgres.read import PostgresInspector
 from tests.cli.running import Cli
@@ -144,3 +145,36 @@ def test_doctor_asks_for_the_primary_of_a_standby(primary: EmbeddedServers) -> N
     assert (answer.code, check["name"], check["level"]) == (1, "postgres", "fail")
     assert check["said"].startswith("it answers, but accepts no writes: it is a standby, or read-only: ")
     assert check["advice"].startswith("give the primary's address in jobs.postgres.url")
+
+
+LOOKS = (("queue", "list"), ("job", "list"), ("dlq", "groups"), ("worker", "list"), ("op", "list"), ("health",))
+
+
+def test_read_only_tools_look_at_a_standby(primary: EmbeddedServers) -> None:
+    with JobQueue(postgres=primary.postgres_url).blocking() as jobs:
+        job = jobs.enqueue("report")
+    with standby(primary) as url:
+        assert until(lambda: answers(url))
+        cli = Cli({"JOBS__POSTGRES__URL": url})
+        assert until(lambda: cli("--read-only", "job", "show", job.id, "--json").code == 0)
+        for look in LOOKS:
+            answer = cli("--read-only", *look)
+            assert (answer.code, answer.err) == (0, ""), look
+        refused = cli("job", "cancel", job.id, "--yes")
+    assert refused.code == 3
+    assert "postgres cannot be reached" in refused.err
+
+
+def test_read_only_tools_need_a_role_that_may_read(primary: EmbeddedServers) -> None:
+    """Also where its transactions are read-only, so that no mistake of a tool writes anything."""
+    with psycopg.connect(primary.postgres_url, autocommit=True) as connection:
+        connection.execute("create role looker login")
+        connection.execute("alter role looker set default_transaction_read_only = on")
+        connection.execute("grant usage on schema jobconsole to looker")
+        connection.execute("grant select on all tables in schema jobconsole to looker")
+    url = primary.postgres_url.replace(f"://{USER}@", "://looker@")
+    assert "looker" in url
+    cli = Cli({"JOBS__POSTGRES__URL": url})
+    for look in LOOKS:
+        answer = cli("--read-only", *look)
+        assert (answer.code, answer.err) == (0, ""), look

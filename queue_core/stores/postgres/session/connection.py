@@ -145,7 +145,7 @@ def connection_options(settings: PostgresSettings, ours: str = "", expected: str
         "prepare_threshold": 2 if prepared else None,
         # Of several hosts each has its part: one that hangs must not take the time of the next one.
         "connect_timeout": max(2, int(settings.timeout / hosts)),
-        "target_session_attrs": "read-write",
+        "target_session_attrs": read.get("target_session_attrs") or "read-write",
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 3,
