@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import AsyncMock
 
 import psycopg
 import pytest
@@ -244,7 +245,7 @@ async def test_a_handlers_connection_is_closed_after_the_pool(
     postgres_url: str, observer: psycopg.AsyncConnection[tuple[int]]
 ) -> None:
     """A handler that takes its time is still in its transaction when its worker's queue closes."""
-    transactions = Transactions(PostgresSettings(url=postgres_url))
+    transactions = Transactions(PostgresSettings(url=postgres_url), AsyncMock())
     async with transactions.begin() as connection:
         await transactions.close()
         assert await count(observer) == 1

@@ -50,7 +50,7 @@ async def test_a_lock_timeout_of_the_role_drops_no_outcome(
     assert sorted(ran) == [0, 1, 2]
 
 
-async def test_a_day_without_room_in_the_history_drops_no_outcome(
+async def test_a_day_that_the_history_lacks_and_that_cannot_be_made_drops_no_outcome(
     jobs: JobQueue, postgres_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     ran: list[int] = []
@@ -72,9 +72,10 @@ async def test_a_day_without_room_in_the_history_drops_no_outcome(
             )
             for (day,) in days.fetchall():
                 hand.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(*day.split("."))))
-        go_on.set()
-        assert await eventually(lambda: "settle waits for the store" in caplog.text)
-        async with JobQueue(postgres=postgres_url) as other:
-            await other.store.upkeep()
+            hand.execute("ALTER FUNCTION make_job_history RENAME TO gone")
+            go_on.set()
+            assert await eventually(lambda: "settle waits for the store" in caplog.text)
+            assert "none could be made" in caplog.text
+            hand.execute("ALTER FUNCTION gone RENAME TO make_job_history")
         assert await handle.result(PATIENCE) == "done"
     assert ran == [1]

@@ -23,7 +23,7 @@ from queue_core.errors import (
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.dialect import PACKAGE, load, qualified
 from queue_core.stores.postgres.session.connection import read_address
-from queue_core.stores.postgres.session.failures import is_full, refused
+from queue_core.stores.postgres.session.failures import DAYS, is_full, refused
 from queue_core.stores.sql.migrations import (
     FIRST,
     RENAMED,
@@ -45,7 +45,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 NUMBERED = 11
 """The last version of the numbering before version 1, whose tables were not in a schema of their own."""
-VERSION, EARLIER, PARTITIONS = "migrate/version", "migrate/earlier", "migrate/partitions"
+VERSION, EARLIER = "migrate/version", "migrate/earlier"
 OTHERS = "migrate/others"
 """Statements that others run as well."""
 
@@ -229,7 +229,7 @@ class _Migrating:
 
     def make_partitions(self) -> None:
         """Make the history's partitions for the days ahead."""
-        self._run(PARTITIONS)
+        self._run(DAYS)
 
     def _run(self, query: str, params: Mapping[str, Any] | None = None) -> psycopg.Cursor[tuple[Any, ...]]:
         return self._connection.execute(load(query, self._schema), params)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -35,6 +36,7 @@ from queue_core.stores.postgres.scans.blocks import BlockScan
 from queue_core.stores.postgres.session.failures import LockHeld
 from queue_core.stores.postgres.session.heartbeat import PostgresHeartbeat
 from queue_core.stores.postgres.session.listening import Notifications
+from queue_core.stores.postgres.session.plans import make_days
 from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.session.signals import PostgresSignals
 from queue_core.stores.postgres.session.transaction import Transactions
@@ -80,7 +82,7 @@ class PostgresStore:
         self._leading: set[tuple[str, str]] = set()
         # whether the lease epoch is known to be of this database
         self._epoch_checked = False
-        self._transactions = Transactions(settings)
+        self._transactions = Transactions(settings, partial(self._sweeps.run_plan, make_days))
         self._queue_ids = QueueIds()
         self._settling = Settles(settles, self._keyed, rules, self._queue_ids.known)
         self.inserter = PostgresInserts(self._inserts, self._reads, self._queue_ids, rules)

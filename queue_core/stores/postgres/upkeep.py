@@ -20,13 +20,12 @@ from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings, RetentionSettings
 from queue_core.stores.postgres.dialect import Rows, load, plain_array
 from queue_core.stores.postgres.logs import LogRemoval
-from queue_core.stores.postgres.migrate import PARTITIONS
 from queue_core.stores.postgres.ordering import PendingKeys, UnusedKeys, lock_free_keys, unblock_next
 from queue_core.stores.postgres.scans.blocks import BlockScan
 from queue_core.stores.postgres.session.bounds import Connection
 from queue_core.stores.postgres.session.connection import BY_INDEX, connect, connection_options
 from queue_core.stores.postgres.session.failures import LockHeld
-from queue_core.stores.postgres.session.plans import Plan
+from queue_core.stores.postgres.session.plans import Plan, make_days
 from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.statistics.totals import Titles
 
@@ -168,10 +167,6 @@ def _unfinished(folded: Rows) -> bool:
     return bool(folded[0][0] >= FOLD_LIMIT)
 
 
-def _make_partitions() -> Plan[None]:
-    yield PARTITIONS, {}
-
-
 def abandon_operations() -> tuple[str, dict[str, Any]]:
     """Return the statement, with its parameters, that ends operations which are left unfinished."""
     return "upkeep/abandon_operations", {"seconds": ABANDONED, "note": NEVER_STARTED}
@@ -214,7 +209,7 @@ class PostgresUpkeep:
     async def prepare_history(self) -> None:
         """Make partitions ahead, unless the history is locked: they exist a week ahead."""
         try:
-            await self._runner.run_plan(_make_partitions, patient=False)
+            await self._runner.run_plan(make_days, patient=False)
         except LockHeld as error:
             # Many workers that start at once want the same days; one of them makes these, and fails if it cannot.
             ((made,),) = await self._runner.run("upkeep/partitions_made")

@@ -23,6 +23,9 @@ BROKEN = (
 FORGOTTEN = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
 """Prepared statements that are not in the session, or another client's: a pooler in transaction mode swaps sessions."""
 
+DAYS = "migrate/partitions"
+"""The statement that makes the days of the history that are missing; where none is, nothing is locked."""
+
 HELD = "others hold rows that this needs, and do not let go of them"
 
 FULL = (pg.DiskFull, pg.OutOfMemory, pg.InsufficientResources, pg.ConfigurationLimitExceeded)
@@ -71,14 +74,14 @@ def translate(error: BaseException) -> QueueCoreError:
     text = str(error).strip().splitlines()
     if isinstance(error, pg.SyntaxErrorOrAccessRuleViolation):
         return SchemaError(f"the database's schema does not fit this version: {text[0]}")
-    if isinstance(error, psycopg.DataError | psycopg.IntegrityError) and not _lacks_a_day(error):
+    if isinstance(error, psycopg.DataError | psycopg.IntegrityError) and not lacks_a_day(error):
         return InvalidJob(f"the database refused a value: {text[0] if text else type(error).__name__}")
     if answered(error):
         return refused(error)
     return StoreUnavailable("postgres", text[0] if text else "no answer in time")
 
 
-def _lacks_a_day(error: BaseException) -> bool:
+def lacks_a_day(error: BaseException | None) -> bool:
     """Return whether the history has no partition for today yet; its own constraints have names."""
     return isinstance(error, pg.CheckViolation) and error.diag.constraint_name is None
 
@@ -94,7 +97,7 @@ def refused(error: psycopg.Error | BaseException) -> StoreRefused:
     text = str(error).strip().splitlines()
     if is_full(error):
         return NoRoom("postgres", text[0], passing=True)
-    passing = isinstance(error, (*RETRIED, pg.LockNotAvailable)) or _lacks_a_day(error)
+    passing = isinstance(error, (*RETRIED, pg.LockNotAvailable)) or lacks_a_day(error)
     return StoreRefused("postgres", text[0] if text else type(error).__name__, passing)
 
 

@@ -14,6 +14,7 @@ import psycopg
 
 from queue_core.stores.postgres.dialect import Rows, load
 from queue_core.stores.postgres.session.bounds import SILENT_MS, Try, bounded_begin, closed_by_server, commit, rollback
+from queue_core.stores.postgres.session.failures import DAYS
 from queue_core.stores.postgres.session.sessions import Session
 
 T = TypeVar("T")
@@ -42,6 +43,11 @@ class Last(NamedTuple):
 
     query: str
     params: Mapping[str, Any]
+
+
+def make_days() -> Plan[None]:
+    """Make the days of the history that are missing, from yesterday to a week ahead."""
+    yield DAYS, {}
 
 
 async def run_plan(plan: Plan[T], run: Callable[[str, Mapping[str, Any]], Awaitable[Rows]]) -> T:

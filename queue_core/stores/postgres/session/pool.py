@@ -32,8 +32,17 @@ from queue_core.stores.postgres.session.bounds import (
     run_bounded,
 )
 from queue_core.stores.postgres.session.connection import close_all, connect, connection_options, found_pooler, prepares
-from queue_core.stores.postgres.session.failures import BROKEN, FORGOTTEN, HELD, RETRIED, is_full, refused, translate
-from queue_core.stores.postgres.session.plans import Plan, run_plan
+from queue_core.stores.postgres.session.failures import (
+    BROKEN,
+    FORGOTTEN,
+    HELD,
+    RETRIED,
+    is_full,
+    lacks_a_day,
+    refused,
+    translate,
+)
+from queue_core.stores.postgres.session.plans import Plan, make_days, run_plan
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -154,7 +163,10 @@ class ConnectionPool:
                 if attempt >= ATTEMPTS:
                     raise StoreRefused("postgres", "others keep changing the same rows", passing=True) from error
             except StoreUnavailable as error:
-                if error.__cause__ is None or not one.again(error.__cause__, attempt):
+                if lacks_a_day(error.__cause__) and attempt == 1:
+                    with suppress(QueueCoreError):  # what it failed with is what is raised then
+                        await self.run_plan(make_days)
+                elif error.__cause__ is None or not one.again(error.__cause__, attempt):
                     raise
             ends = one.next_ends()
         raise AssertionError("the last attempt returns or raises")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -17,6 +18,7 @@ from queue_core.errors import StoreUnavailable
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import Rows, load
 from queue_core.stores.postgres.session.bounds import (
+    SILENT_MS,
     Connection,
     Try,
     cut,
@@ -25,11 +27,13 @@ from queue_core.stores.postgres.session.bounds import (
     silent_ms,
 )
 from queue_core.stores.postgres.session.connection import found_pooler, prepares
-from queue_core.stores.postgres.session.failures import FORGOTTEN, LockHeld, is_broken, translate
-from queue_core.stores.postgres.session.plans import Ahead, Messages, Plan, run_plan
+from queue_core.stores.postgres.session.failures import FORGOTTEN, LockHeld, is_broken, lacks_a_day, translate
+from queue_core.stores.postgres.session.plans import Ahead, Messages, Plan, make_days, run_plan
 from queue_core.stores.postgres.session.sessions import Session, Sessions
 
 T = TypeVar("T")
+
+logger = logging.getLogger("queue_core.worker")
 
 
 Steps = list[tuple[str, Mapping[str, Any] | None]]
@@ -105,13 +109,16 @@ class SerialRunner:
 
         seconds, silent = self._settings.timeout * times, silent_ms(weight)
 
+        return await self._again(self._planned(begin, seconds, silent), times, patient)
+
+    def _planned(self, begin: Callable[[], Plan[T]], seconds: float, silent: int = SILENT_MS) -> Work[T]:
         async def work(session: Session, one: Try) -> T:
             if prepares(self._settings):
                 return await Messages(session, one, self.schema, seconds, silent).run(begin())
             async with one.transaction(session.connection, seconds, silent):
                 return await run_plan(begin(), partial(self._step, session))
 
-        return await self._again(work, times, patient)
+        return work
 
     async def _again(self, work: Work[T], times: int = 1, patient: bool = True, light: bool = False) -> T:
         # The time limit is the caller's: waiting for earlier calls counts, and so do all attempts.
@@ -128,6 +135,9 @@ class SerialRunner:
                         raise LockHeld from error
                     if isinstance(error, FORGOTTEN):
                         found_pooler(self._settings, str(error))
+                    if lacks_a_day(error) and attempt == 1:
+                        await self._make_days(ends)
+                        continue
                     if not one.again(error, attempt):
                         late = is_broken(error) and one.late
                         raise (self._no_answer() if late else translate(error)) from error
@@ -136,6 +146,18 @@ class SerialRunner:
             self._lock.release()
             self._callers -= 1
         raise AssertionError("the last attempt returns or raises")
+
+    async def _make_days(self, ends: float) -> None:
+        """Make the days that the history lacks, for what failed without them and is about to be tried again.
+
+        They are made a week ahead, so they are missing only where no worker ran for longer, or in a restored database.
+        """
+        seconds = self._settings.timeout
+        try:
+            await self._run_in_time(self._planned(make_days, seconds), Try(ends, seconds))
+            logger.warning("the history had no place for what ends today, and has one now")
+        except (psycopg.Error, OSError, TimeoutError) as error:
+            logger.warning("the history has no place for what ends today, and none could be made: %s", error)
 
     async def _take_turn(self, ends: float) -> None:
         self._callers += 1

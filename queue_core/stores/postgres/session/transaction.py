@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ import psycopg
 from psycopg import errors as pg
 from psycopg.rows import tuple_row
 
-from queue_core.errors import StoreUnavailable, TransactionError
+from queue_core.errors import QueueCoreError, StoreUnavailable, TransactionError
 from queue_core.model.job import Settled
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import Rows, load
@@ -126,8 +126,10 @@ _FAILED = psycopg.pq.TransactionStatus.INERROR
 class Transactions:
     """A bounded pool. Who finds it empty waits: how long a handler keeps its connection is the handler's affair."""
 
-    def __init__(self, settings: PostgresSettings) -> None:
+    def __init__(self, settings: PostgresSettings, make_days: Callable[[], Awaitable[None]]) -> None:
+        """`make_days`: makes the days that the history lacks, in a transaction of its own."""
         self._settings = settings
+        self._make_days = make_days
         self._slots = asyncio.Semaphore(settings.pool)
         self._idle: list[Connection] = []
         # how often `close` was called: a connection that was in use then is not kept
@@ -186,7 +188,10 @@ class Transactions:
             limit = round(self._settings.timeout * 1000)
             params = {"silent": min(SILENT_MS, limit) if awaited else limit, "limit": limit}
             run = partial(run_on, connection, self._settings.schema)
-            await run("transaction/ending", params)
+            ((*_, has_today),) = await run("transaction/ending", params)
+            if not has_today:  # after a failure, all that the handler did would be rolled back
+                with suppress(QueueCoreError):
+                    await self._make_days()
             return await run_plan(plan, run)
 
     async def _take(self) -> Connection:
