@@ -198,7 +198,7 @@ async def submit_edit(
 
     Raises:
         InvalidJob: the draft cannot become a job; nothing was written.
-        QueueFull: a limit of its queue refuses it; the audit has a note of that.
+        QueueFull, QueueClosed: its queue refuses it; nothing was written.
         ReadOnly: `operations` lets nothing be changed.
         StoreUnavailable: nothing was enqueued, or it is not known whether it was.
     """

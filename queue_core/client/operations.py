@@ -31,7 +31,7 @@ from queue_core.client.operating.drain import (
 )
 from queue_core.client.operating.executor import POLL_SECONDS, Executor
 from queue_core.client.operating.guarded import Guarded
-from queue_core.client.operating.submission import submit
+from queue_core.client.operating.submission import REFUSED, submit
 from queue_core.client.operating.verdict import check_options, check_request, read_outcomes, short_text, shortened
 from queue_core.errors import InvalidArgument, QueueCoreError, QueueNotFound, StoreUnavailable
 from queue_core.model.operation import (
@@ -207,7 +207,8 @@ class Operations(Guarded):
         """Make a change at once and record it as an operation; its failure is recorded, too, and raised.
 
         The record is written before, so that no change is unrecorded; when its end cannot be written, that is logged,
-        since the change is made. `ids`: the jobs concerned. `on_record` is called with the record's number.
+        since the change is made. What is refused, so that nothing was done, leaves no record. `ids`: the jobs
+        concerned. `on_record` is called with the record's number.
 
         Raises:
             InvalidArgument: a value in it cannot be; nothing was done.
@@ -219,6 +220,10 @@ class Operations(Guarded):
             if ids:
                 await self._store.add(number, check_ids(ids))
             result = await act()
+        except REFUSED:
+            with contextlib.suppress(QueueCoreError):
+                await self._store.forget(number)
+            raise
         except Exception as error:
             with contextlib.suppress(QueueCoreError):
                 await self._store.move(number, "failed", short_text(str(error) or type(error).__name__))

@@ -138,6 +138,10 @@ class OperationStore(Protocol):
         """
         ...
 
+    async def forget(self, number: int) -> None:
+        """Remove an operation that is preparing, with its members; do nothing where there is none such."""
+        ...
+
     async def abandon(self) -> None:
         """Cancel operations that are still preparing `ABANDONED` seconds after their last change."""
         ...

@@ -153,3 +153,15 @@ def test_mistakes_and_servers_that_are_down() -> None:
     answer = cli("schedule", "list")
     assert (answer.code, answer.err.startswith("jobconsole: postgres cannot be reached: ")) == (3, True)
     assert cli("schedule", "--help").code == 0
+
+
+def test_trigger_into_a_closed_queue_is_refused_and_leaves_no_record(
+    planned: Cli, play: Callable[[Scene], None]
+) -> None:
+    async def close(world: World) -> None:
+        await world.operations.set_closed("reports", True)
+
+    play(close)
+    answer = planned("schedule", "trigger", "nightly")
+    assert (answer.code, "queue 'reports' is closed" in answer.err) == (5, True)
+    assert planned("op", "list", "--json").body["operations"] == []

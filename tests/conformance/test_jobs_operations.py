@@ -11,7 +11,15 @@ import pytest
 from queue_core import JobQueue
 from queue_core.client.operating import submission
 from queue_core.client.operating.executor import Executor
-from queue_core.errors import InvalidArgument, InvalidJob, OperationNotFound
+from queue_core.errors import (
+    InvalidArgument,
+    InvalidJob,
+    OperationNotFound,
+    QueueClosed,
+    QueueCoreError,
+    QueueFull,
+    ScheduleNotFound,
+)
 from queue_core.model.operation import Author, ChangeOptions, Operation, OperationRequest, Rollout
 from queue_core.model.retry import Retry
 from queue_core.ports.operations import OperationStore
@@ -232,6 +240,23 @@ async def test_what_is_done_at_once_is_noted(jobs: JobQueue) -> None:
     assert (second.request.verb, second.state, second.note) == ("pause", "failed", "it cannot be done")
     assert (first.request.verb, first.state, first.note, first.request.why) == ("edit", "done", "it is done", "a typo")
     assert await jobs.operations.list_for_job(handle.id) == [first]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [QueueFull("mail", 10), QueueClosed("mail"), InvalidJob("no"), ScheduleNotFound("nosuch"), InvalidArgument("no")],
+    ids=lambda refusal: type(refusal).__name__,
+)
+async def test_what_is_refused_at_once_leaves_no_note(jobs: JobQueue, refusal: QueueCoreError) -> None:
+    handle = await jobs.enqueue("charge")
+
+    async def act() -> str:
+        raise refusal
+
+    with pytest.raises(type(refusal)):
+        await jobs.operations.record(asked("trigger"), act, [handle.id])
+    assert await jobs.operations.list_operations() == []
+    assert await jobs.operations.list_for_job(handle.id) == []
 
 
 async def test_a_moved_job_wakes_the_workers_there(jobs: JobQueue) -> None:

@@ -406,3 +406,22 @@ async def test_old_ones_are_forgotten(world: World, opener: Opener) -> None:
         await world.operations.get(ended)
     assert await world.operations.list_for_job(job_id, 10) == []
     assert (await world.operations.get(going_on)).state == "running"
+
+
+async def test_one_that_is_preparing_can_be_forgotten(world: World) -> None:
+    (job,) = await dead(world, 1)
+    kept = await started(world, [job])
+    preparing = await world.operations.create(asked(signatures=("0123456789ab",)))
+    await world.operations.add(preparing.number, [job])
+    await world.operations.forget(preparing.number)
+    with pytest.raises(OperationNotFound):
+        await world.operations.get(preparing.number)
+    await world.operations.forget(preparing.number)
+    await world.operations.forget(kept.number)
+    assert [one.number for one in await world.operations.list_operations(9)] == [kept.number]
+    assert await world.operations.list_operations(9, signature="0123456789ab") == []
+    assert await world.operations.list_operations(9, unfinished=True) == [kept]
+    await world.operations.abandon()
+    await world.operations.step(kept.number, 9)
+    assert [one.number for one in await world.operations.list_for_job(job, 9)] == [kept.number]
+    assert (await world.operations.create(asked())).number > preparing.number, "its number is not used again"

@@ -256,6 +256,17 @@ class TestChanging:
             await seat.until("no schedule")
             assert await reports(jobs) == brought[::-1]
 
+    async def test_a_closed_queue_refuses_it_and_nothing_is_recorded(
+        self, sit: Sit, jobs: JobQueue, brought: list[str]
+    ) -> None:
+        await (await jobs.backend()).operations.set_closed("reports", True)
+        async with sit(WIDE) as seat:
+            await at_schedules(seat)
+            await seat.press("T", "enter")
+            await seat.until("queue 'reports' is closed")
+        assert await reports(jobs) == brought[::-1]
+        assert await jobs.operations.list_operations() == []
+
     @SIZES
     async def test_read_only_changes_nothing(
         self, sit: Sit, jobs: JobQueue, brought: list[str], size: tuple[int, int]

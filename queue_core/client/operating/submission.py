@@ -7,13 +7,25 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from queue_core.errors import OutcomeUnknown, QueueCoreError, StoreRefused, StoreUnavailable
+from queue_core.errors import (
+    InvalidArgument,
+    InvalidJob,
+    NotFound,
+    OutcomeUnknown,
+    QueueClosed,
+    QueueCoreError,
+    QueueFull,
+    StoreRefused,
+    StoreUnavailable,
+)
 from queue_core.model.operation import VERBS, Operation, OperationRequest
 from queue_core.model.states import FINAL
 from queue_core.ports.operations import OperationStore
 
 ADDED = 1000
 """Members written at a time: some 40 ms, so that it succeeds on a busy machine, too."""
+REFUSED = (InvalidArgument, InvalidJob, NotFound, QueueClosed, QueueFull)
+"""Errors of changes that have changed nothing, since they were asked for what cannot be, or cannot be now."""
 NOT_WRITTEN = "its jobs could not be written down, and none was changed"
 """The note of an operation that has not begun."""
 

@@ -92,7 +92,7 @@ class MemoryOperations:
 
     async def create(self, request: OperationRequest) -> Operation:
         with self._state.lock:
-            number = max(self._rows, default=0) + 1
+            self._state.last_operation = number = self._state.last_operation + 1
             record = operation.begin(number, request, self._state.clock.now())
             self._rows[number] = OperationRow(record, counted=request.verb != "retry")
             return self._rows[number].view
@@ -150,6 +150,11 @@ class MemoryOperations:
         with self._state.lock:
             row = self._row(number)
             return self._write(row, operation.pass_barrier(row.record, barrier, self._state.clock.now()))
+
+    async def forget(self, number: int) -> None:
+        with self._state.lock:
+            if (row := self._rows.get(number)) is not None and row.view.state == "preparing":
+                del self._rows[number]
 
     async def abandon(self) -> None:
         with self._state.lock:

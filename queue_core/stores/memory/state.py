@@ -140,6 +140,8 @@ class MemoryState:
         self.schedules: dict[str, ScheduleRow] = {}
         # number -> an operation
         self.operations: dict[int, OperationRow] = {}
+        # the highest number that one has had
+        self.last_operation = 0
         # number -> a stack that was asked for
         self.stacks: dict[int, JobStack] = {}
         self.tallies = MemoryTallies()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
-from uuid import uuid4
 
 from queue_core.errors import OperationNotFound, QueueNotFound, SchemaError, StoreRefused
 from queue_core.model import operation
@@ -101,8 +100,7 @@ def add(number: int, texts: list[str], ids: list[str | None], ended: float | Non
     """Append members to an operation that is preparing; `ids`: as they are stored, where they can be ids."""
     view = (yield from _lock(number)).record.view
     if texts and view.state == "preparing":
-        given = {"number": number, "texts": text_array(texts), "ids": plain_array(ids), "ended": ended}
-        yield "operations/add", given
+        yield "operations/add", {"number": number, "texts": text_array(texts), "ids": plain_array(ids), "ended": ended}
     return (yield from read(number))
 
 
@@ -263,6 +261,9 @@ class PostgresOperations:
     async def pass_barrier(self, number: int, barrier: int) -> bool:
         return await self._run(number, lambda: pass_barrier(number, barrier))
 
+    async def forget(self, number: int) -> None:
+        await self._pool.rows("operations/forget", {"number": _known(number)})
+
     async def abandon(self) -> None:
         await self._pool.rows(*abandon_operations())
 
@@ -358,7 +359,7 @@ async def dry_run(pool: ConnectionPool, rules: Rules) -> str:
 
 
 def _everything(rules: Rules) -> Plan[str]:
-    queue, jobs = f"doctor {uuid4().hex}", [new_id(), new_id()]
+    queue, jobs = f"doctor {new_id()}", [new_id(), new_id()]
     yield create_queues([queue])
     yield "operations/rehearse_dead", {"queue": queue, "ids": plain_array(jobs)}
     for verb, options, which in REHEARSED:

@@ -41,11 +41,11 @@ class OperationRemoval:
             return
         rounds = OPERATION_ROUNDS
         for number in await older_operations(self._link, "ended", now - self._kept):
-            rounds -= await self._forget(number, rounds)
+            rounds -= await self.forget(number, rounds)
             if rounds <= 0:
                 break
 
-    async def _forget(self, number: int, rounds: int) -> int:
+    async def forget(self, number: int, rounds: int = OPERATION_ROUNDS) -> int:
         """Delete an operation, or as many of its members; return how many parts of them there were."""
         await self._hide(number)
         keys = self._link.keys
@@ -75,7 +75,7 @@ class OperationRemoval:
         signatures: Iterable[str] = operation_of(number, row).request.signatures if row else ()
         commands = self._link.snapshot()
         commands.unlink(keys.operation(number), *(keys.operation(number, name) for name in ("ids", "changed")))
-        names = ["unfinished", "uncounted", *(f"of:{signature}" for signature in signatures)]
+        names = ["unfinished", "preparing", "uncounted", *(f"of:{signature}" for signature in signatures)]
         for key in (keys.operations, *map(keys.operations_in, names)):
             commands.zrem(key, number)
         await self._link.send(commands)

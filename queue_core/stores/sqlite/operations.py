@@ -37,7 +37,7 @@ from queue_core.stores.sqlite.claim import keep_time
 from queue_core.stores.sqlite.dialect import DIALECT, moment, texts
 from queue_core.stores.sqlite.session import RowTuple, SqliteFile, Transaction
 from queue_core.stores.sqlite.statistics.signatures import set_facts, set_filter
-from queue_core.stores.sqlite.upkeep import abandon_operations
+from queue_core.stores.sqlite.upkeep import abandon_operations, forget_operation
 
 HIGHEST = 2**63 - 1
 """The last whole number that SQLite has."""
@@ -265,6 +265,9 @@ class SqliteOperations:
 
     async def pass_barrier(self, number: int, barrier: int) -> bool:
         return await self._file.write(partial(pass_barrier, number=number, barrier=barrier))
+
+    async def forget(self, number: int) -> None:
+        await self._file.write(partial(forget_operation, number=number))
 
     async def abandon(self) -> None:
         await self._file.write(abandon_operations)

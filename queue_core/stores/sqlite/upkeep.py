@@ -28,6 +28,14 @@ def abandon_operations(transaction: Transaction) -> None:
     transaction.run("upkeep/abandoned_operations", {"note": NEVER_STARTED, "now": now, "before": now - ABANDONED})
 
 
+def forget_operation(transaction: Transaction, number: int) -> None:
+    """Remove an operation that is preparing, with its members, if it is that."""
+    if transaction.rows("upkeep/preparing_operation", (number,)):
+        transaction.run("upkeep/remove_members", (number, MEMBERS))
+        transaction.run("upkeep/remove_signatures", (number,))
+        transaction.run("upkeep/remove_operation", (number,))
+
+
 def forget_operations(seconds: float | None, transaction: Transaction) -> bool:
     """Forget a batch of those that ended so many seconds ago; False when there is no other one."""
     now = transaction.now

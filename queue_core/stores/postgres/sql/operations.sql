@@ -215,3 +215,12 @@ SELECT job_id FROM {schema}.operation_members
  WHERE operation = %(number)s AND position > (SELECT done FROM {schema}.operations WHERE number = %(number)s)
  ORDER BY position
  LIMIT %(limit)s
+
+-- name: forget
+-- Remove an operation that is preparing, with its members: what it was to record was refused. Returns whether there was one.
+WITH forgotten AS (
+    DELETE FROM {schema}.operations WHERE number = %(number)s AND state = 'preparing' RETURNING number
+), removed AS (
+    DELETE FROM {schema}.operation_members WHERE operation IN (SELECT number FROM forgotten)
+)
+SELECT EXISTS (SELECT FROM forgotten)

@@ -42,6 +42,7 @@ from queue_core.stores.redis.records import (
 )
 from queue_core.stores.redis.session import CHUNK, RedisLink, Regain, chunks, microseconds
 from queue_core.stores.redis.statistics.signatures import set_facts, set_filter
+from queue_core.stores.redis.upkeep import OperationRemoval
 
 
 class RedisOperations:
@@ -145,6 +146,11 @@ class RedisOperations:
         if answer < 0:
             raise OperationNotFound(number)
         return bool(answer)
+
+    async def forget(self, number: int) -> None:
+        (found,) = await self._read([number])
+        if found is not None and found.state == "preparing":
+            await OperationRemoval(self._link, None).forget(number)
 
     async def abandon(self) -> None:
         commands = self._link.batch()

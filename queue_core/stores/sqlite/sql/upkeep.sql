@@ -84,6 +84,10 @@ DELETE FROM operation_members
 -- Forget the error signatures of which an operation has all jobs.
 DELETE FROM operation_signatures WHERE operation = ?
 
+-- name: preparing_operation
+-- An operation, if it is preparing.
+SELECT 1 FROM operations WHERE number = ? AND state = 'preparing'
+
 -- name: remove_operation
 -- Forget an operation.
 DELETE FROM operations WHERE number = ?
