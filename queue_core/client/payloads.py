@@ -3,23 +3,26 @@
 Parameters whose annotation is a plain JSON type (`int`, `str | None`, `list`, `dict[str, Any]`) cost one look at the
 value's type and are never converted: "5" is no int, True is no int, 1 is a float. Every other annotation (`datetime`,
 `UUID`, enums, paths, dataclasses, pydantic models, `list[int]`, …) is read by pydantic: stored as JSON, given to the
-handler as the annotated type. Models decide by their own configuration what they convert. Parameters without an
+handler as the annotated type. Keys are texts in JSON: an enqueue is refused where a key would arrive as another one, or
+two as one. Models decide by their own configuration what they convert. Parameters without an
 annotation, or with one that pydantic has no form for, take any JSON value.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import logging
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Set
 from functools import cached_property, partial
 from typing import Any
 
 import typing_extensions
-from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from queue_core.errors import ConfigurationError, InvalidJob
@@ -39,6 +42,10 @@ _PLAIN: dict[Any, frozenset[type]] = {
     dict: frozenset({dict}),
 }
 _ANY = (Any, object, inspect.Parameter.empty)
+_KEY = "[key]"
+"""What stands in the place of an error that is in a key."""
+_KEYED = ("'dict'", "set'", "'any'", "function")
+"""Parts of a schema of pydantic's whose values may be, or hold, mappings or sets."""
 _UNBOUNDED = 1 << 62
 """Bytes; the limit of payloads is checked where the job is made."""
 
@@ -124,7 +131,10 @@ class PayloadTypes:
             except (PydanticSerializationError, ValueError, TypeError, AttributeError) as error:
                 text = str(error).partition("\n")[0]
                 raise InvalidJob(f"task '{self._task}': parameter '{name}' has no JSON form: {text}") from None
-        self._validated(encode_payload(stored, _UNBOUNDED))
+        arguments = self._validated(encode_payload(stored, _UNBOUNDED))
+        for name in self._with_keys & arguments.keys() & payload.keys():
+            if loss := _lost(payload[name], arguments[name]):
+                raise InvalidJob(f"task '{self._task}': parameter '{name}': {loss}")
         return stored
 
     # -- at run
@@ -148,7 +158,12 @@ class PayloadTypes:
             arguments: dict[str, Any] = self._adapter.validate_json(text)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            where = f"parameter '{'.'.join(str(part) for part in first['loc'])}'" if first["loc"] else "the payload"
+            path = [str(part) for part in first["loc"]]
+            key = ""
+            if _KEY in path:
+                at = path.index(_KEY)
+                path, key = path[: at - 1], f": the key {path[at - 1]!r:.80}, which is a text in JSON"
+            where = f"parameter '{'.'.join(path)}'{key}" if path else "the payload"
             raise InvalidJob(f"task '{self._task}': {where}: {_one_line(first['msg'])}") from None
         except Exception as error:
             raise InvalidJob(f"task '{self._task}': a validator raised {type(error).__name__}: {error}") from error
@@ -194,6 +209,13 @@ class PayloadTypes:
         return {
             name: adapter for name, adapter in self._adapted.items() if adapter is not _anything and name not in plain
         }
+
+    @cached_property
+    def _with_keys(self) -> frozenset[str]:
+        """The parameters that may hold mappings or sets."""
+        return frozenset(
+            name for name, adapter in self._rich.items() if any(part in str(adapter.core_schema) for part in _KEYED)
+        )
 
     @cached_property
     def _secret(self) -> frozenset[str]:
@@ -291,6 +313,48 @@ def _schema_of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
         return adapter.json_schema()
     except PydanticUserError:  # a type that has no JSON Schema
         return {}
+
+
+def _lost(sent: Any, arrives: Any) -> str:
+    """Return which key of a mapping, or value of a set, is lost on the way to the handler; "" when none is."""
+    if isinstance(sent, Set) and isinstance(arrives, Set):
+        return "two values of a set are the same in JSON" if len(arrives) < len(sent) else ""
+    if isinstance(sent, Mapping) and isinstance(arrives, Mapping):
+        if loss := _lost_key(sent, arrives):
+            return loss
+        pairs = [(value, arrives[key]) for key, value in sent.items() if key in arrives]
+    elif isinstance(sent, _LISTS) and isinstance(arrives, _LISTS):
+        pairs = list(zip(sent, arrives, strict=False))
+    else:
+        # A model may be sent as the object that it is in JSON.
+        fields, found = _fields_of(arrives), sent if isinstance(sent, Mapping) else _fields_of(sent)
+        pairs = [(value, fields[name]) for name, value in found.items() if name in fields]
+    return next((loss for one, other in pairs if (loss := _lost(one, other))), "")
+
+
+_LISTS = (list, tuple, deque)
+
+
+def _lost_key(sent: Mapping[Any, Any], arrives: Mapping[Any, Any]) -> str:
+    strange = [key for key in sent if not isinstance(key, str)]
+    for key in strange:
+        if key not in arrives and key == key:  # noqa: PLR0124  a NaN is none of the keys
+            return f"the key {key!r:.80} would arrive as another one: JSON has texts as keys"
+    # What a model of texts as keys leaves out is its own affair.
+    if len(arrives) < len(sent) and (strange or not all(isinstance(key, str) for key in arrives)):
+        return "two keys of an object are the same in JSON"
+    return ""
+
+
+def _fields_of(value: Any) -> dict[str, Any]:
+    """Return the fields of a model or a dataclass that travel, by their names; of everything else none."""
+    if isinstance(value, BaseModel):
+        travel = {name for name, field in type(value).model_fields.items() if not field.exclude}
+        return {name: one for name, one in vars(value).items() if name in travel} | (value.model_extra or {})
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        return {name: getattr(value, name) for name in names if hasattr(value, name)}
+    return {}
 
 
 def _name_of(kind: type) -> str:

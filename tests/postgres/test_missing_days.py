@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,6 +18,7 @@ from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, new_job, outcom
 from tests.conformance.working import PATIENCE, working
 from tests.waiting import eventually
 
+Hand = psycopg.Connection[tuple[Any, ...]]
 DAYS = "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'job_history'::regclass"
 
 
@@ -30,25 +32,25 @@ async def jobs(request: pytest.FixtureRequest, postgres_url: str) -> AsyncIterat
 
 
 @pytest.fixture
-def hand(postgres_url: str) -> Iterator[psycopg.Connection[tuple[str]]]:
+def hand(postgres_url: str) -> Iterator[Hand]:
     with psycopg.connect(postgres_url, autocommit=True) as hand:
         yield hand
 
 
-def drop_days(hand: psycopg.Connection[tuple[str]]) -> None:
+def drop_days(hand: Hand) -> None:
     """Leave the history without a day."""
     for (day,) in hand.execute(DAYS).fetchall():
         hand.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(*day.split("."))))
     assert days(hand) == 0
 
 
-def days(hand: psycopg.Connection[tuple[str]]) -> int:
+def days(hand: Hand) -> int:
     """Return how many days the history has."""
     return len(hand.execute(DAYS).fetchall())
 
 
 @pytest.mark.parametrize("key", [None, "customer"])
-async def test_an_end_is_stored_at_once(jobs: JobQueue, hand: psycopg.Connection[tuple[str]], key: str | None) -> None:
+async def test_an_end_is_stored_at_once(jobs: JobQueue, hand: Hand, key: str | None) -> None:
     await jobs.store.insert([new_job(ordering_key=key)])
     (claim,) = await jobs.store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 1, LEASE))
     drop_days(hand)
@@ -59,9 +61,7 @@ async def test_an_end_is_stored_at_once(jobs: JobQueue, hand: psycopg.Connection
     assert (job.status, job.retry_count) == (Status.COMPLETED, 0)
 
 
-async def test_the_lost_attempt_of_a_cancelled_job_ends_at_once(
-    jobs: JobQueue, hand: psycopg.Connection[tuple[str]]
-) -> None:
+async def test_the_lost_attempt_of_a_cancelled_job_ends_at_once(jobs: JobQueue, hand: Hand) -> None:
     await jobs.store.insert([new_job()])
     (claim,) = await jobs.store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 1, 0.001))
     await jobs.operations.change("cancel", [claim.id])
@@ -71,7 +71,7 @@ async def test_the_lost_attempt_of_a_cancelled_job_ends_at_once(
     assert days(hand) == 9
 
 
-async def test_an_operator_cancels_at_once(jobs: JobQueue, hand: psycopg.Connection[tuple[str]]) -> None:
+async def test_an_operator_cancels_at_once(jobs: JobQueue, hand: Hand) -> None:
     job = new_job()
     await jobs.store.insert([job])
     drop_days(hand)
@@ -80,9 +80,7 @@ async def test_an_operator_cancels_at_once(jobs: JobQueue, hand: psycopg.Connect
     assert days(hand) == 9
 
 
-async def test_a_handlers_transaction_is_committed_without_another_attempt(
-    jobs: JobQueue, hand: psycopg.Connection[tuple[str]]
-) -> None:
+async def test_a_handlers_transaction_is_committed_without_another_attempt(jobs: JobQueue, hand: Hand) -> None:
     hand.execute("CREATE TABLE receipts (attempt int)")
     begun, go_on = asyncio.Event(), asyncio.Event()
 
@@ -106,7 +104,7 @@ async def test_a_handlers_transaction_is_committed_without_another_attempt(
 
 
 async def test_workers_store_what_has_ended_and_run_no_job_twice(
-    jobs: JobQueue, hand: psycopg.Connection[tuple[str]], caplog: pytest.LogCaptureFixture
+    jobs: JobQueue, hand: Hand, caplog: pytest.LogCaptureFixture
 ) -> None:
     ran: list[int] = []
     begun, go_on = asyncio.Event(), asyncio.Event()
@@ -130,7 +128,7 @@ async def test_workers_store_what_has_ended_and_run_no_job_twice(
 
 
 async def test_many_that_make_the_days_at_once_do_not_disturb_each_other(
-    jobs: JobQueue, hand: psycopg.Connection[tuple[str]], postgres_url: str
+    jobs: JobQueue, hand: Hand, postgres_url: str
 ) -> None:
     await jobs.store.insert([new_job() for _ in range(8)])
     claims = await jobs.store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 8, LEASE))
