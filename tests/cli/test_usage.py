@@ -301,6 +301,22 @@ class TestSchema:
         with psycopg.connect(postgres_url) as hand:
             assert hand.execute("SELECT to_regnamespace('jobconsol')").fetchall() == [(None,)]
 
+    def test_a_schema_beside_others_is_made_and_they_are_named(self, cli: Cli, postgres_url: str) -> None:
+        sentence = (
+            "jobconsole: warning: the database holds other schemas of this program, too: 'jobconsole'; "
+            "if one was meant, correct --schema\n"
+        )
+        answer = cli("--schema", "jobconsol", "migrate", "--dry-run")
+        assert (answer.code, answer.out, answer.err) == (0, f"would make the schema, version {KNOWN}\n", sentence)
+        assert cli("--schema", "jobconsol", "migrate", "--dry-run", "--json").body["others"] == ["jobconsole"]
+        answer = cli("--schema", "jobconsol", "migrate")
+        assert (answer.code, answer.out, answer.err) == (0, f"made the schema, version {KNOWN}\n", sentence)
+        answer = cli("--schema", "third", "migrate", "--json")
+        assert (answer.code, answer.body["others"]) == (0, ["jobconsol", "jobconsole"])
+        for schema in ("jobconsol", "jobconsole"):
+            answer = cli("--schema", schema, "migrate")
+            assert (answer.code, answer.err) == (0, ""), "what is there already was meant"
+
     def test_a_newer_schema_is_refused(self, cli: Cli, postgres_url: str) -> None:
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             connection.execute(load("migrate/record", SCHEMA), {"version": 99, "name": "from_the_future"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobconsole.cli.failures import DONE, FAILED, harmless, warn
 from jobconsole.cli.output import Output
@@ -26,10 +26,12 @@ from jobconsole.core.doctor.outages import unreachable
 from jobconsole.core.doctor.redis import check_redis, check_redis_store
 from jobconsole.format.humanize import exact, plural
 from jobconsole.settings import ConsoleSettings, queue_of
+from queue_core.model.text import safe
 
 if TYPE_CHECKING:
     from queue_core.client.health import Health
     from queue_core.queue import JobQueue
+    from queue_core.stores.sql.migrations import Pending
 
 
 _OPERATIONS = 1000
@@ -211,13 +213,14 @@ def run_migrate(options: argparse.Namespace, output: Output) -> int:
     if options.dry_run:
         return _report_dry_run(settings, output)
     check_target(settings, "migrate")
-    empty = backends.pending(settings.jobs).empty
+    waiting = backends.pending(settings.jobs)
     applied, known = backends.migrate(settings.jobs)
     if settings.jobs.mode not in {"sqlite", "redis"} and (earlier := backends.pending(settings.jobs).earlier):
         warn(f"{SECOND_STORE.format(earlier)}; {SECOND_STORE_ADVICE}")
+    others = _others(waiting)
     if output.as_json:
-        output.json({"applied": applied, "schema": known})
-    elif applied and empty:
+        output.json({"applied": applied, "schema": known} | others)
+    elif applied and waiting.empty:
         output.line(f"made the schema, version {known}")
     elif applied:
         output.line(f"applied {_numbers(applied)}; the schema is {known}")
@@ -230,10 +233,11 @@ def _report_dry_run(settings: ConsoleSettings, output: Output) -> int:
     """Report which migrations are still to be applied; return the exit code."""
     from queue_core import backends
 
-    found, pending, place = waiting = backends.pending(settings.jobs)
-    earlier = "" if place is None else _earlier(settings.jobs.mode, found, place)
+    found, pending, place, _ = waiting = backends.pending(settings.jobs)
+    earlier, others = "" if place is None else _earlier(settings.jobs.mode, found, place), _others(waiting)
     if output.as_json:
-        output.json({"dry_run": True, "pending": pending, "schema": found} | ({"earlier": earlier} if earlier else {}))
+        body = {"dry_run": True, "pending": pending, "schema": found}
+        output.json(body | ({"earlier": earlier} if earlier else {}) | others)
     elif earlier:
         output.line(f"would take over the {earlier}, which an earlier version has made")
     elif waiting.empty:
@@ -241,6 +245,15 @@ def _report_dry_run(settings: ConsoleSettings, output: Output) -> int:
     else:
         output.line(f"would apply {_numbers(pending)}" if pending else f"nothing to do; the schema is {found}")
     return DONE
+
+
+def _others(waiting: Pending) -> dict[str, Any]:
+    """Warn of other schemas where one is made beside them, which a mistyped name would do; return them for JSON."""
+    if not waiting.others:
+        return {}
+    names = ", ".join(f"'{safe(name, 63)}'" for name in waiting.others)
+    warn(f"the database holds other schemas of this program, too: {names}; if one was meant, correct --schema")
+    return {"others": list(waiting.others)}
 
 
 def _earlier(mode: str, found: int, place: str) -> str:

@@ -123,6 +123,8 @@ def pending(url: str, schema: str = SCHEMA) -> Pending:
                 _require_whole(connection, schema, found)
             if waiting.empty:
                 _require_unicode(connection, schema)
+                others = connection.execute(load(OTHERS, schema)).fetchall()
+                waiting = waiting._replace(others=tuple(name for (name,) in others))
     return waiting
 
 

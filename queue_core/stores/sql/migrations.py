@@ -49,6 +49,8 @@ class Pending(NamedTuple):
     versions: list[int]
     # where an earlier version has made a store: the file, or the schema of tables of the numbering before version 1
     earlier: str | None
+    # where there is no schema yet: a few others of this program in the same database, one of which may have been meant
+    others: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:
