@@ -157,6 +157,7 @@ class JobContext(ClaimFacts):
 
         Raises:
             TransactionError: this store, or this kind of handler, has no such transaction.
-            StoreUnavailable: on entering the block: no connection in time.
+            StoreUnavailable: on entering the block: no connection in time. A handler that lets this through is not to
+                blame: its job goes back to its place, without using an attempt.
         """
         return self._begin()

@@ -48,6 +48,9 @@ class LineKeeper(Protocol):
 class OwnTransaction(Protocol):
     """In which a handler's attempt ends; see queue_core.worker.execution."""
 
+    # what ended the handler's wait for its connection
+    refused: BaseException | None
+
     def block(self) -> AbstractAsyncContextManager[Any]:
         """Give its connection to the handler."""
         ...

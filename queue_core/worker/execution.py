@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import logging
 import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, Future
@@ -15,10 +16,11 @@ from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType, Si
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from queue_core.client.context import JobContext
+from queue_core.client.logs import claim_fields
 from queue_core.client.middleware import Hooks
 from queue_core.client.payloads import PayloadTypes, is_coroutine_function
 from queue_core.client.tasks import Definition, EnqueueOptions
-from queue_core.errors import ConfigurationError, SoftTimeLimitExceeded, TransactionError
+from queue_core.errors import ConfigurationError, SoftTimeLimitExceeded, StoreUnavailable, TransactionError
 from queue_core.model import outcome as outcomes
 from queue_core.model.codec import decode_payload
 from queue_core.model.job import Outcome
@@ -31,6 +33,8 @@ from queue_core.worker.pool import target_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+logger = logging.getLogger("queue_core.worker")
 
 
 def code_of(function: Callable[..., Any]) -> CodeType | None:
@@ -49,6 +53,7 @@ class Completion:
         self._beginning = asyncio.Lock()
         self._open: AbstractAsyncContextManager[Any] | None = None
         self._connection: Any = None
+        self.refused: BaseException | None = None
 
     @asynccontextmanager
     async def block(self) -> AsyncIterator[Any]:
@@ -57,7 +62,11 @@ class Completion:
             first = self._connection is None
             if first:
                 transaction = self._store.transaction()
-                self._connection = await transaction.__aenter__()
+                try:
+                    self._connection = await transaction.__aenter__()
+                except (StoreUnavailable, asyncio.CancelledError) as error:
+                    self.refused = error
+                    raise
                 self._open = transaction
         if not first:
             async with self._connection.transaction():  # a savepoint: the blocks before this one stay
@@ -151,9 +160,11 @@ async def execute(attempt: RunningAttempt, definition: Definition, around: Execu
     """
     try:
         outcome = await _handled(attempt, definition, around)
-    except BaseException:
+    except BaseException as error:
         if attempt.completion is not None:
             await attempt.completion.undo()
+            if error is attempt.completion.refused and attempt.stop_reason == "timeout":
+                return _given_back(attempt, "none was free within its time limit")
         raise
     if attempt.abandoned:
         if attempt.completion is not None:
@@ -199,11 +210,41 @@ async def _handled(attempt: RunningAttempt, definition: Definition, around: Exec
         if attempt.stop_reason is not None:
             # What goes wrong while a handler cleans up is not why its attempt ended.
             raise asyncio.CancelledError from raised
-        # by its type: a class may have a __class__ of its own, which raises
-        if issubclass(type(raised), TypeError) and (misfit := _misfit(definition, payload)) is not None:
-            return outcomes.misfit(claim, attempt.run_us(), misfit, definition.policy, limits)
-        return outcomes.failed(claim, attempt.run_us(), raised, definition.policy, limits)
+        return await _failed(attempt, definition, payload, raised, limits)
     return outcomes.completed(claim, attempt.run_us(), result, limits)
+
+
+async def _failed(
+    attempt: RunningAttempt, definition: Definition, payload: dict[str, Any], raised: BaseException, limits: Limits
+) -> Outcome:
+    """Return the outcome of a handler that raised."""
+    if attempt.completion is not None and raised is attempt.completion.refused:
+        await _pause(attempt)
+        return _given_back(attempt, str(raised))
+    # by its type: a class may have a __class__ of its own, which raises
+    if issubclass(type(raised), TypeError) and (misfit := _misfit(definition, payload)) is not None:
+        return outcomes.misfit(attempt.claim, attempt.run_us(), misfit, definition.policy, limits)
+    return outcomes.failed(attempt.claim, attempt.run_us(), raised, definition.policy, limits)
+
+
+NO_CONNECTION_SECONDS = 1.0
+"""How long the slot of a job that is given back since there is no connection stays taken: the next try fails, too."""
+
+
+async def _pause(attempt: RunningAttempt) -> None:
+    """Wait before a job is given back that keeps its place; its time limit ends that early."""
+    try:
+        await asyncio.sleep(NO_CONNECTION_SECONDS)
+    except asyncio.CancelledError:
+        if attempt.stop_reason != "timeout":
+            raise
+
+
+def _given_back(attempt: RunningAttempt, reason: str) -> Outcome:
+    """Return the outcome of a handler that waited for its connection in vain, which is no failure of its own."""
+    what = "job %s: its handler got no connection for its transaction, and is given back: %s"
+    logger.warning(what, attempt.claim.id, reason, extra=claim_fields(attempt.claim))
+    return outcomes.released(attempt.claim, attempt.run_us())
 
 
 _UNFINISHED = {CoroutineType: "a coroutine", GeneratorType: "a generator", AsyncGeneratorType: "an async generator"}
