@@ -43,7 +43,7 @@ _PLAIN: dict[Any, frozenset[type]] = {
 }
 _ANY = (Any, object, inspect.Parameter.empty)
 _KEY = "[key]"
-"""What stands in the place of an error that is in a key."""
+"""The last part of where an error is that is in a key."""
 _KEYED = ("'dict'", "set'", "'any'", "function")
 """Parts of a schema of pydantic's whose values may be, or hold, mappings or sets."""
 _UNBOUNDED = 1 << 62

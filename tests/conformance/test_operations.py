@@ -421,7 +421,6 @@ async def test_one_that_is_preparing_can_be_forgotten(world: World) -> None:
     assert [one.number for one in await world.operations.list_operations(9)] == [kept.number]
     assert await world.operations.list_operations(9, signature="0123456789ab") == []
     assert await world.operations.list_operations(9, unfinished=True) == [kept]
-    await world.operations.abandon()
     await world.operations.step(kept.number, 9)
     assert [one.number for one in await world.operations.list_for_job(job, 9)] == [kept.number]
     assert (await world.operations.create(asked())).number > preparing.number, "its number is not used again"

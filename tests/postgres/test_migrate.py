@@ -129,8 +129,8 @@ def test_partitions_reach_from_yesterday_to_a_week_ahead(postgres_url: str) -> N
         today = row[0].astimezone(UTC)
         assert expected_days(today) <= days(connection)
         connection.execute(f"drop table job_history_{today + timedelta(days=3):%Y%m%d}")
-        assert connection.execute(load("migrate/partitions", SCHEMA)).fetchone() == (1,)
-        assert connection.execute(load("migrate/partitions", SCHEMA)).fetchone() == (0,)
+        assert connection.execute(load("plans/days", SCHEMA)).fetchone() == (1,)
+        assert connection.execute(load("plans/days", SCHEMA)).fetchone() == (0,)
         assert expected_days(today) <= days(connection)
 
 
@@ -199,7 +199,7 @@ async def test_days_that_another_session_makes_meanwhile_are_not_made_twice(
     async with upkeep:
         with lacking as another, psycopg.connect(postgres_url, autocommit=True) as hand:
             another.execute("select make_job_history(7)")
-            waiting = asyncio.create_task(upkeep.execute(load("migrate/partitions", SCHEMA)))
+            waiting = asyncio.create_task(upkeep.execute(load("plans/days", SCHEMA)))
             assert await eventually(lambda: hand.execute("select 1 from pg_locks where not granted").fetchall())
         assert await (await waiting).fetchone() == (0,)
 
@@ -218,4 +218,4 @@ async def test_where_no_day_is_lacking_nothing_is_locked(postgres_url: str) -> N
     with psycopg.connect(postgres_url) as another:
         another.execute("select pg_advisory_xact_lock(5812640217730002)")
         with psycopg.connect(postgres_url, options="-c lock_timeout=10ms") as upkeep:
-            assert upkeep.execute(load("migrate/partitions", SCHEMA)).fetchone() == (0,)
+            assert upkeep.execute(load("plans/days", SCHEMA)).fetchone() == (0,)

@@ -26,12 +26,10 @@ from jobconsole.core.doctor.outages import unreachable
 from jobconsole.core.doctor.redis import check_redis, check_redis_store
 from jobconsole.format.humanize import exact, plural
 from jobconsole.settings import ConsoleSettings, queue_of
-from queue_core.model.text import safe
 
 if TYPE_CHECKING:
     from queue_core.client.health import Health
     from queue_core.queue import JobQueue
-    from queue_core.stores.sql.migrations import Pending
 
 
 _OPERATIONS = 1000
@@ -217,7 +215,7 @@ def run_migrate(options: argparse.Namespace, output: Output) -> int:
     applied, known = backends.migrate(settings.jobs)
     if settings.jobs.mode not in {"sqlite", "redis"} and (earlier := backends.pending(settings.jobs).earlier):
         warn(f"{SECOND_STORE.format(earlier)}; {SECOND_STORE_ADVICE}")
-    others = _others(waiting)
+    others = _others(waiting.others)
     if output.as_json:
         output.json({"applied": applied, "schema": known} | others)
     elif applied and waiting.empty:
@@ -234,7 +232,7 @@ def _report_dry_run(settings: ConsoleSettings, output: Output) -> int:
     from queue_core import backends
 
     found, pending, place, _ = waiting = backends.pending(settings.jobs)
-    earlier, others = "" if place is None else _earlier(settings.jobs.mode, found, place), _others(waiting)
+    earlier, others = "" if place is None else _earlier(settings.jobs.mode, found, place), _others(waiting.others)
     if output.as_json:
         body = {"dry_run": True, "pending": pending, "schema": found}
         output.json(body | ({"earlier": earlier} if earlier else {}) | others)
@@ -247,13 +245,13 @@ def _report_dry_run(settings: ConsoleSettings, output: Output) -> int:
     return DONE
 
 
-def _others(waiting: Pending) -> dict[str, Any]:
+def _others(others: Sequence[str]) -> dict[str, Any]:
     """Warn of other schemas where one is made beside them, which a mistyped name would do; return them for JSON."""
-    if not waiting.others:
+    if not others:
         return {}
-    names = ", ".join(f"'{safe(name, 63)}'" for name in waiting.others)
+    names = ", ".join(f"'{harmless(name, 63)}'" for name in others)
     warn(f"the database holds other schemas of this program, too: {names}; if one was meant, correct --schema")
-    return {"others": list(waiting.others)}
+    return {"others": list(others)}
 
 
 def _earlier(mode: str, found: int, place: str) -> str:

@@ -23,7 +23,8 @@ from queue_core.errors import (
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.dialect import PACKAGE, load, qualified
 from queue_core.stores.postgres.session.connection import read_address
-from queue_core.stores.postgres.session.failures import DAYS, is_full, refused
+from queue_core.stores.postgres.session.failures import is_full, refused
+from queue_core.stores.postgres.session.plans import DAYS
 from queue_core.stores.sql.migrations import (
     FIRST,
     RENAMED,

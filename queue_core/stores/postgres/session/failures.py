@@ -23,9 +23,6 @@ BROKEN = (
 FORGOTTEN = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
 """Prepared statements that are not in the session, or another client's: a pooler in transaction mode swaps sessions."""
 
-DAYS = "migrate/partitions"
-"""The statement that makes the days of the history that are missing; where none is, nothing is locked."""
-
 HELD = "others hold rows that this needs, and do not let go of them"
 
 FULL = (pg.DiskFull, pg.OutOfMemory, pg.InsufficientResources, pg.ConfigurationLimitExceeded)

@@ -14,10 +14,12 @@ import psycopg
 
 from queue_core.stores.postgres.dialect import Rows, load
 from queue_core.stores.postgres.session.bounds import SILENT_MS, Try, bounded_begin, closed_by_server, commit, rollback
-from queue_core.stores.postgres.session.failures import DAYS
 from queue_core.stores.postgres.session.sessions import Session
 
 T = TypeVar("T")
+
+DAYS = "plans/days"
+"""The statement that makes the days of the history that are missing."""
 
 ANSWER = 96 << 10
 """Bytes of an answer under a lock, about. So much finds room on the way even where its reader is frozen. A server with

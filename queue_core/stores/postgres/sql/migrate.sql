@@ -187,12 +187,6 @@ ALTER TABLE {schema}.operation_members RENAME COLUMN place TO position;
 ALTER TABLE {schema}.operation_members RENAME CONSTRAINT operation_members_place_check TO operation_members_position_check;
 INSERT INTO {schema}.schema_version (version, name) VALUES (2, 'schema')
 
--- name: partitions
--- Make the history's partitions from yesterday to a week ahead; returns how many were missing. Where none is, nothing is locked.
-SELECT CASE WHEN EXISTS (SELECT FROM generate_series(-1, 7) AS n
-                          WHERE to_regclass('{schema}.job_history_' || to_char((now() AT TIME ZONE 'UTC')::date + n, 'YYYYMMDD')) IS NULL)
-            THEN {schema}.make_job_history(7) ELSE 0 END
-
 -- name: drop
 -- Remove the schema with everything in it.
 DROP SCHEMA {schema} CASCADE
