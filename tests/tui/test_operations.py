@@ -19,7 +19,7 @@ from queue_core.model.operation import Operation, OperationRequest, Rollout
 from queue_core.model.states import Status
 from tests.conformance.world import World
 from tests.console.making import operation as made
-from tests.tui.asking import CAREFUL, SYNC, ask, crowd, end_ready, in_state
+from tests.tui.asking import ANA, CAREFUL, SYNC, ask, crowd, end_ready, in_state
 from tests.tui.conftest import Sit
 from tests.tui.scenes import crm, dead, disk
 from tests.tui.seat import WIDE, Seat
@@ -184,14 +184,22 @@ async def test_pauses_and_orders_are_noted_with_who_did_it(sit: Sit, jobs: JobQu
         assert rows[1].why == "takes it back"
 
 
-async def test_what_fails_is_noted_as_failed(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
+async def test_what_fails_is_noted_as_failed_and_what_is_refused_is_not(
+    sit: Sit, jobs: JobQueue, buried: Buried
+) -> None:
+    async def fail() -> str:
+        raise StoreUnavailable("postgres", "no answer within 1 s")
+
     async with sit(WIDE) as seat:
         await seat.ready()
-        with pytest.raises(QueueNotFound) as caught:
+        with pytest.raises(QueueNotFound):
             await seat.app.operator.toggle_pause("nosuch", paused=False)
+        with pytest.raises(StoreUnavailable):
+            await jobs.operations.record(OperationRequest("pause", "queue mail", ANA), fail)
         await seat.press("4")
         await seat.until("✖ failed")
-        assert str(caught.value) in seat.table("operations").selection.rows[0].note
+        (row,) = seat.table("operations").selection.rows
+        assert (row.label, "no answer" in row.note) == ("queue mail", True)
 
 
 async def test_an_operation_that_another_console_finishes_is_told_all_the_same(
