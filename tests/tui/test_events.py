@@ -42,7 +42,7 @@ class TestTail:
             hear(seat, *(created(number) for number in range(30)))
             await seat.until("30 events since ")
             await seat.until("following")
-            assert size == NARROW or "the list follows: to move its cursor holds it" in seat.text()
+            assert size == NARROW or "the list follows what happens: move its cursor" in seat.text()
             selection = seat.table("events").selection
             assert selection.row.number == 30
             await seat.press("j", "j")

@@ -17,7 +17,7 @@ from jobconsole.tui.widgets.pane import Pane
 from jobconsole.tui.widgets.table import Table
 from queue_core.model.filters import Filter
 
-FOLLOWS = "the list follows: to move its cursor holds it, and shows the job here"
+FOLLOWS = "the list follows what happens: move its cursor to hold it and to see a job here"
 
 
 class EventsView(View):
