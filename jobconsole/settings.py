@@ -197,15 +197,16 @@ def _to_read(jobs: JobsSettings) -> JobsSettings:
     Of several servers the one that can be written is wanted still, for it has the latest.
     """
     from psycopg import ProgrammingError
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+    from psycopg.conninfo import conninfo_to_dict
 
     wanted = {}
-    for name, url in (("url", jobs.postgres.url), ("listen_url", jobs.postgres.listen_url)):
+    for name, secret in (("url", jobs.postgres.url), ("listen_url", jobs.postgres.listen_url)):
+        url = "" if secret is None else secret.get_secret_value()
         # One that cannot be read is reported when it is opened.
         with suppress(ProgrammingError):
-            given: dict[str, Any] = {} if url is None else conninfo_to_dict(url.get_secret_value())
-            if given and "target_session_attrs" not in given and "," not in str(given.get("host", "")):
-                wanted[name] = SecretStr(make_conninfo(**given | {"target_session_attrs": "any"}))
+            given = conninfo_to_dict(url)
+            if url and "target_session_attrs" not in given and "," not in str(given.get("host", "")):
+                wanted[name] = SecretStr(f"{url}{'&' if '?' in url else '?'}target_session_attrs=any")
     return jobs.model_copy(update={"postgres": jobs.postgres.model_copy(update=wanted)}) if wanted else jobs
 
 

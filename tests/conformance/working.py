@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from queue_core.model.events import Event, EventName
@@ -30,6 +31,29 @@ async def working(jobs: JobQueue, stops: bool = False, **options: Any) -> AsyncI
             worker.stop()
         async with asyncio.timeout(PATIENCE):
             await running
+
+
+@dataclass
+class Gate:
+    """What the jobs of a gated task wait for, and which of them ran."""
+
+    ran: list[int] = field(default_factory=list)
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    go_on: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+def gated_task(jobs: JobQueue) -> Gate:
+    """Register a task `work(n)` whose jobs begin, wait for the gate, and return their numbers."""
+    gate = Gate()
+
+    @jobs.task
+    async def work(n: int) -> int:
+        gate.ran.append(n)
+        gate.begun.set()
+        await gate.go_on.wait()
+        return n
+
+    return gate
 
 
 async def until(condition: Callable[[], Awaitable[object]]) -> None:

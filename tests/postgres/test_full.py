@@ -16,7 +16,7 @@ from queue_core import JobQueue, StoreRefused
 from queue_core.model.settings import settings_from
 from queue_core.stores.postgres.migrate import migrate
 from tests.cli.running import Cli
-from tests.conformance.working import PATIENCE, working
+from tests.conformance.working import PATIENCE, gated_task, working
 from tests.conftest import StartServers
 from tests.exporter.test_server import ask
 from tests.faults.chaos.disks import Disk
@@ -119,22 +119,13 @@ def test_the_exit_code_without_room(postgres_url: str) -> None:
 
 
 async def test_outcomes_wait_for_room(postgres_url: str, caplog: pytest.LogCaptureFixture) -> None:
-    ran: list[int] = []
-    begun, go_on = asyncio.Event(), asyncio.Event()
     async with JobQueue(postgres=postgres_url) as jobs:
-
-        @jobs.task
-        async def work(n: int) -> int:
-            ran.append(n)
-            begun.set()
-            await go_on.wait()
-            return n
-
+        gate = gated_task(jobs)
         handles = await jobs.enqueue_many("work", [{"n": n} for n in range(5)])
         async with working(jobs):
-            await asyncio.wait_for(begun.wait(), PATIENCE)
+            await asyncio.wait_for(gate.begun.wait(), PATIENCE)
             with raising(postgres_url, "53100", "job_history"):
-                go_on.set()
+                gate.go_on.set()
                 assert await eventually(lambda: "settle waits for the store" in caplog.text)
             assert [await handle.result(PATIENCE) for handle in handles] == list(range(5))
-    assert sorted(ran) == list(range(5))
+    assert sorted(gate.ran) == list(range(5))

@@ -15,7 +15,7 @@ from queue_core.model.settings import JobsSettings, PostgresSettings
 from queue_core.model.states import Status
 from queue_core.ports.store import ClaimRequest
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, new_job, outcome
-from tests.conformance.working import PATIENCE, working
+from tests.conformance.working import PATIENCE, gated_task, working
 from tests.waiting import eventually
 
 Hand = psycopg.Connection[tuple[Any, ...]]
@@ -106,25 +106,33 @@ async def test_a_handlers_transaction_is_committed_without_another_attempt(jobs:
 async def test_workers_store_what_has_ended_and_run_no_job_twice(
     jobs: JobQueue, hand: Hand, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ran: list[int] = []
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    @jobs.task
-    async def work(n: int) -> int:
-        ran.append(n)
-        begun.set()
-        await go_on.wait()
-        return n
-
+    gate = gated_task(jobs)
     handles = await jobs.enqueue_many("work", [{"n": n} for n in range(3)])
     async with working(jobs):
-        await asyncio.wait_for(begun.wait(), PATIENCE)
+        await asyncio.wait_for(gate.begun.wait(), PATIENCE)
         drop_days(hand)
-        go_on.set()
+        gate.go_on.set()
         assert [await handle.result(PATIENCE) for handle in handles] == [0, 1, 2]
-    assert sorted(ran) == [0, 1, 2]
+    assert sorted(gate.ran) == [0, 1, 2]
     assert "settle waits for the store" not in caplog.text
     assert "had no place for what ends today" in caplog.text
+
+
+async def test_where_the_days_cannot_be_made_outcomes_wait(
+    jobs: JobQueue, hand: Hand, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = gated_task(jobs)
+    handle = await jobs.enqueue("work", {"n": 1})
+    async with working(jobs):
+        await asyncio.wait_for(gate.begun.wait(), PATIENCE)
+        drop_days(hand)
+        hand.execute("ALTER FUNCTION make_job_history RENAME TO gone")
+        gate.go_on.set()
+        assert await eventually(lambda: "settle waits for the store" in caplog.text)
+        assert "none could be made" in caplog.text
+        hand.execute("ALTER FUNCTION gone RENAME TO make_job_history")
+        assert await handle.result(PATIENCE) == 1
+    assert gate.ran == [1]
 
 
 async def test_many_that_make_the_days_at_once_do_not_disturb_each_other(

@@ -10,7 +10,7 @@ import pytest
 from psycopg import sql
 
 from queue_core import JobQueue
-from tests.conformance.working import PATIENCE, working
+from tests.conformance.working import PATIENCE, gated_task, working
 from tests.waiting import eventually
 
 
@@ -24,58 +24,18 @@ async def jobs(postgres_url: str) -> AsyncIterator[JobQueue]:
 async def test_a_lock_timeout_of_the_role_drops_no_outcome(
     jobs: JobQueue, postgres_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran: list[int] = []
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    @jobs.task
-    async def work(n: int) -> int:
-        ran.append(n)
-        begun.set()
-        await go_on.wait()
-        return n
-
+    gate = gated_task(jobs)
     with psycopg.connect(postgres_url, autocommit=True) as hand:
         name = sql.Identifier(hand.info.dbname)
         hand.execute(sql.SQL("ALTER DATABASE {} SET lock_timeout = '50ms'").format(name))
         handles = await jobs.enqueue_many("work", [{"n": n} for n in range(3)])
         async with working(jobs):
-            await asyncio.wait_for(begun.wait(), PATIENCE)
+            await asyncio.wait_for(gate.begun.wait(), PATIENCE)
             monkeypatch.setattr("queue_core.client.logs.WAIT_SECONDS", 0.0)
             with hand.transaction():
                 hand.execute("SELECT FROM jobs WHERE id = %s FOR UPDATE", (handles[1].id,))
-                go_on.set()
+                gate.go_on.set()
                 assert [await handles[n].result(PATIENCE) for n in (0, 2)] == [0, 2], "the others are stored"
                 assert await eventually(lambda: caplog.text.count("settle waits for the store") >= 3)
             assert await handles[1].result(PATIENCE) == 1
-    assert sorted(ran) == [0, 1, 2]
-
-
-async def test_a_day_that_the_history_lacks_and_that_cannot_be_made_drops_no_outcome(
-    jobs: JobQueue, postgres_url: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    ran: list[int] = []
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    @jobs.task
-    async def work() -> str:
-        ran.append(1)
-        begun.set()
-        await go_on.wait()
-        return "done"
-
-    handle = await jobs.enqueue("work")
-    async with working(jobs):
-        await asyncio.wait_for(begun.wait(), PATIENCE)
-        with psycopg.connect(postgres_url, autocommit=True) as hand:
-            days = hand.execute(
-                "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'job_history'::regclass"
-            )
-            for (day,) in days.fetchall():
-                hand.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(*day.split("."))))
-            hand.execute("ALTER FUNCTION make_job_history RENAME TO gone")
-            go_on.set()
-            assert await eventually(lambda: "settle waits for the store" in caplog.text)
-            assert "none could be made" in caplog.text
-            hand.execute("ALTER FUNCTION gone RENAME TO make_job_history")
-        assert await handle.result(PATIENCE) == "done"
-    assert ran == [1]
+    assert sorted(gate.ran) == [0, 1, 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -44,12 +45,12 @@ from queue_core.stores.postgres.settle import Settles, complete, reclaim
 from queue_core.stores.postgres.statistics.releases import register_release
 from queue_core.stores.postgres.upkeep import EVER, READY_ENOUGH, READY_REST, DueTimes, PostgresUpkeep, ScanTimes
 
+logger = logging.getLogger("queue_core.worker")
+
 LOCKED_SECONDS = 0.1
 """Seconds until ordering keys that another transaction has locked are tried again."""
 FEW_DUE = 10
 """At most so many due jobs found by a read whose time is taken as that of the read itself."""
-
-
 HORIZON = 3.0
 """Seconds within which a due time is notified to the leader: more than its longest rest."""
 
@@ -358,7 +359,12 @@ class PostgresStore:
         restored from a dump, or made from a template, knows nothing of the tokens given out since."""
         place, is_here = await self._token_place()
         if not is_here:
-            await self._raise_epoch(place)
+            try:
+                await self._raise_epoch(place)
+            except StoreRefused as error:
+                if error.passing:
+                    raise
+                logger.warning("tokens go on where they are, also in a restored database: %s", error)
         self._epoch_checked = True
 
     async def _token_place(self) -> tuple[str, bool]:

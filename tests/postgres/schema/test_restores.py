@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -21,7 +22,7 @@ from tests.servers import SessionServers, random_name
 Restore = Callable[[], None]
 Backup = Callable[[str], Restore]
 """Makes a backup of the schema in a database, and returns what puts it in the place of what is there then."""
-DAYS = "select extract(epoch from clock_timestamp() - timestamptz '2025-01-01 00:00+00')::bigint / 86400"
+DAYS = "select floor(extract(epoch from clock_timestamp() - timestamptz '2025-01-01 00:00+00') / 86400)::int"
 
 
 def dump_backup(programs: Path, file: Path, *options: str) -> Backup:
@@ -165,20 +166,56 @@ async def test_an_epoch_goes_on_at_the_days_since_2025_and_never_back(postgres_u
     assert divmod(claimed.token, 1 << 40) > (4_000_001, 1 << 39)
 
 
-async def test_a_server_that_reports_no_identity_is_served(postgres_url: str) -> None:
-    """Its crashes are seen, restores are not: the function is the administrator's to grant."""
-    await prepare(postgres_url)
-    with Hand(postgres_url) as hand:
-        role = random_name("limited")
+GRANTS = """
+GRANT USAGE ON SCHEMA jobconsole TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA jobconsole TO {role};
+GRANT USAGE ON ALL SEQUENCES IN SCHEMA jobconsole TO {role}
+"""
+
+
+@contextmanager
+def worker_role(url: str) -> Iterator[str]:
+    """Make a role with what a worker needs; give the address for it."""
+    role = random_name("worker")
+    with Hand(url) as hand:
         hand.do(f"create role {role} login")
         try:
-            hand.do(f"grant usage on schema {SCHEMA} to {role}")
-            hand.do(f"grant all on all tables in schema {SCHEMA} to {role}")
-            hand.do(f"grant all on all sequences in schema {SCHEMA} to {role}")
-            hand.do("revoke execute on function pg_control_system() from public")
-            (claimed,) = await claim(postgres_url.replace("://", f"://{role}@", 1), "worker")
-            assert claimed.token >> 40 == 1
+            for grant in GRANTS.format(role=role).split(";"):
+                hand.do(grant)
+            yield f"{url}{'&' if '?' in url else '?'}user={role}"
         finally:
-            hand.do("grant execute on function pg_control_system() to public")
             hand.do(f"drop owned by {role}")
             hand.do(f"drop role {role}")
+
+
+async def test_a_role_without_the_servers_identity_claims(postgres_url: str) -> None:
+    """A restore does not show to it, a crash does: the function is the administrator's to grant."""
+    await prepare(postgres_url)
+    with worker_role(postgres_url) as url, Hand(postgres_url) as hand:
+        hand.do("revoke execute on function pg_control_system() from public")
+        (claimed,) = await claim(url, "worker")
+        assert claimed.token >> 40 == 1
+        hand.do("truncate lease_epoch_live, leases")
+        (again,) = await claim(url, "worker")
+        assert again.token > claimed.token
+
+
+async def test_a_role_that_may_only_take_numbers_raises_the_epoch(postgres_url: str) -> None:
+    await prepare(postgres_url)
+    with worker_role(postgres_url) as url, Hand(postgres_url) as hand:
+        hand.do("delete from leaders where duty = 'tokens'")
+        (claimed,) = await claim(url, "worker")
+        assert claimed.token >> 40 > 1
+
+
+async def test_a_role_that_may_not_raise_the_epoch_claims_with_the_one_there_is(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    await prepare(postgres_url)
+    with worker_role(postgres_url) as url, Hand(postgres_url) as hand:
+        hand.do("delete from leaders where duty = 'tokens'")
+        role = url.rpartition("=")[2]
+        hand.do(f"revoke update on lease_epoch from {role}")
+        (claimed,) = await claim(url, "worker")
+        assert claimed.token >> 40 == 1
+    assert "permission denied for table lease_epoch" in caplog.text

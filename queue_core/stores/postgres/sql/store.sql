@@ -117,7 +117,7 @@ SELECT epoch FROM {schema}.lease_epoch FOR UPDATE
 -- become visible with the same, synchronous commit. Also where the server's default is asynchronous: an epoch that a crash takes back
 -- would come twice. One that was given out before goes on at the days since 2025, for a database that was restored knows nothing of
 -- the epochs that its predecessor has come to; and the sequence at the microseconds of the day, of which there are more than tokens,
--- for it may be restored again on that day. Tokens stay below 2^53, which readers of JSON need, until 2047.
+-- for it may be restored again on that day, where this role may set it. Tokens stay below 2^53, which readers of JSON need, until 2047.
 WITH firm AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'on', true)
 ), clock AS MATERIALIZED (
@@ -127,7 +127,8 @@ WITH firm AS MATERIALIZED (
       FROM clock
      WHERE NOT EXISTS (SELECT FROM {schema}.lease_epoch_live)
         OR %(place)s <> '' AND NOT EXISTS (SELECT FROM {schema}.leaders l WHERE l.duty = 'tokens' AND l.worker = %(place)s)
-    RETURNING e.epoch, CASE WHEN e.epoch > 1 THEN setval('{schema}.lease_seq', greatest(nextval('{schema}.lease_seq'), mod(us, 86400000000))) END
+    RETURNING e.epoch, CASE WHEN e.epoch > 1 AND has_sequence_privilege('{schema}.lease_seq', 'UPDATE')
+                            THEN setval('{schema}.lease_seq', greatest(nextval('{schema}.lease_seq'), mod(us, 86400000000))) END
 ), placed AS (
     INSERT INTO {schema}.leaders (duty, worker, expires_at) SELECT 'tokens', %(place)s, 'infinity' FROM raised
         ON CONFLICT (duty) DO UPDATE SET worker = excluded.worker, expires_at = excluded.expires_at
