@@ -51,6 +51,8 @@ LOCKED_SECONDS = 0.1
 """Seconds until ordering keys that another transaction has locked are tried again."""
 FEW_DUE = 10
 """At most so many due jobs found by a read whose time is taken as that of the read itself."""
+EPOCH_SECONDS = 5.0
+"""For how long it is known where the lease epoch was raised: a worker that hung finds out when it goes on."""
 HORIZON = 3.0
 """Seconds within which a due time is notified to the leader: more than its longest rest."""
 
@@ -81,8 +83,8 @@ class PostgresStore:
         self._signals = PostgresSignals(self._notifications)
         # duties and the workers of this process that lead them, as far as is known
         self._leading: set[tuple[str, str]] = set()
-        # whether the lease epoch is known to be of this database
-        self._epoch_checked = False
+        # time.monotonic until which the lease epoch counts as this database's
+        self._epoch_known = float("-inf")
         self._transactions = Transactions(settings, partial(self._sweeps.run_plan, make_days))
         self._queue_ids = QueueIds()
         self._settling = Settles(settles, self._keyed, rules, self._queue_ids.known)
@@ -153,7 +155,7 @@ class PostgresStore:
         queue_id = await self._queue_ids.find(request.queue, self._claims)
         if queue_id is None or request.limit <= 0:
             return []
-        if not self._epoch_checked:
+        if time.monotonic() >= self._epoch_known:
             await self._check_epoch()
         claims = await self._claimer.claim(queue_id, request)
         if not claims:
@@ -358,6 +360,8 @@ class PostgresStore:
         """Raise the lease epoch where its live copy is another database's, of which this one is a copy: one that was
         restored from a dump, or made from a template, knows nothing of the tokens given out since."""
         place, is_here = await self._token_place()
+        # A role that may not ask, or not raise it, does not try again and again.
+        known = time.monotonic() + EPOCH_SECONDS if place else float("inf")
         if not is_here:
             try:
                 await self._raise_epoch(place)
@@ -365,7 +369,8 @@ class PostgresStore:
                 if error.passing:
                     raise
                 logger.warning("tokens go on where they are, also in a restored database: %s", error)
-        self._epoch_checked = True
+                known = float("inf")
+        self._epoch_known = known
 
     async def _token_place(self) -> tuple[str, bool]:
         """Return where tokens are given out, "" where that is not reported, and whether the epoch was raised there."""

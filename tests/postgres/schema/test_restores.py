@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from psycopg import sql
 from queue_core.model.job import Claim
 from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
-from queue_core.stores.postgres.store import PostgresStore
+from queue_core.stores.postgres.store import EPOCH_SECONDS, PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, new_job, outcome
 from tests.postgres.schema.programs import backup_programs, run
 from tests.postgres.traps.hands import Hand
@@ -126,6 +127,22 @@ async def test_the_first_claim_raises_the_epoch_whoever_leads(
     restore()
     (new,) = await claim(postgres_url, "no leader", leads=False)
     assert new.token >> 40 > old.token >> 40
+
+
+async def test_a_worker_that_hung_meanwhile_raises_the_epoch(
+    servers: SessionServers, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await prepare(postgres_url)
+    restore = dump_backup(backup_programs(servers, postgres_url), tmp_path / "dump")(postgres_url)
+    store = PostgresStore(PostgresSettings(url=postgres_url))
+    await store.open()
+    request = ClaimRequest(QUEUE, "hung", (TYPE,), 100, LEASE)
+    (old,) = await store.claim(request)
+    restore()
+    monkeypatch.setattr(time, "monotonic", lambda began=time.monotonic: began() + EPOCH_SECONDS)
+    (new,) = await store.claim(request)
+    assert (new.id, new.token >> 40 > old.token >> 40) == (old.id, True)
+    await store.close()
 
 
 async def test_one_that_is_restored_twice_repeats_nothing(
