@@ -309,7 +309,7 @@ class Sweeper:
                 await self._audit.run_once()
             await self._store.upkeep()
             self._audits.worked()
-        except StoreUnavailable as error:
+        except (StoreUnavailable, SchemaError) as error:
             self._audits.failed(error)
         except Exception:
             logger.exception("the audit failed and is tried again")
