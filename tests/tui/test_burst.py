@@ -7,8 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 from textual import events
+from textual.pilot import Pilot
 from textual.widgets import Input
 
+from jobconsole.core.connection import Connection
+from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.screens.help import Commands
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.sheets.edit import EditScreen
@@ -18,6 +21,7 @@ from tests.tui.asking import in_state
 from tests.tui.conftest import Sit
 from tests.tui.seat import NARROW, Seat, seated
 from tests.tui.still import show, still_app
+from tests.waiting import eventually
 
 Buried = dict[str, list[str]]
 NAMES = {"?": "question_mark", "/": "slash", ":": "colon", "_": "underscore", " ": "space", "~": "tilde"}
@@ -209,3 +213,17 @@ async def test_a_key_works_out_once_what_its_bar_shows(monkeypatch: pytest.Monke
         await burst(seat, "jkjkjkjkjk")
     # Its binding, whether it is on, the key itself, and the bar once.
     assert 10 <= len(looks) <= 60
+
+
+async def test_tasks_begin_in_their_turn(jobs: JobQueue) -> None:
+    """Run as a program is: from Python 3.12 on, Textual would let them begin at once, and the console not start."""
+    drawn: list[bool] = []
+
+    async def look(pilot: Pilot[int]) -> None:
+        assert await eventually(lambda: app.view is not None)
+        drawn.append(asyncio.get_running_loop().get_task_factory() is None)
+        app.exit()
+
+    app = ConsoleApp(Connection(lambda: jobs))
+    await app.run_async(headless=True, size=NARROW, auto_pilot=look)
+    assert (drawn, app._exception) == ([True], None)

@@ -68,6 +68,14 @@ class InTurn(App[int]):
         # what changes something, and then reads what became of it
         self._changing: list[Worker[None]] = []
 
+    def on_load(self) -> None:
+        """Let tasks begin in their turn, too.
+
+        From Python 3.12 on, Textual lets each begin within the call that makes it, and so the widgets of the first
+        screen before there is a screen: on Python 3.13 a console ended at its start.
+        """
+        asyncio.get_running_loop().set_task_factory(None)
+
     def change_with(self, changing: Worker[None]) -> None:
         """Have keys that change something wait for a change and for what is read after it.
 
