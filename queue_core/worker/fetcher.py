@@ -161,9 +161,7 @@ class Fetcher:
                 self._asked += limit
         return requests
 
-    def take_over(
-        self, requests: Sequence[ClaimRequest], claims: Sequence[Claim], held: Mapping[str, RunningAttempt]
-    ) -> list[Claim]:
+    def take_over(self, requests: Sequence[ClaimRequest], claims: Sequence[Claim]) -> list[Claim]:
         """Accept what was claimed so; return the claims that were in time."""
         found: list[Claim] = []
         for request in requests:
@@ -173,9 +171,7 @@ class Fetcher:
             mine = [claim for claim in claims if claim.queue == request.queue]
             if not self.claims.answered(request.number) or not mine:
                 continue
-            self._runner.accept(mine, sent, request.limit, self._start_by(request.queue, sent))
-            for attempt in filter(None, [held.get(claim.id) for claim in mine]):
-                attempt.since = since
+            self._runner.accept(mine, sent, request.limit, self._start_by(request.queue, sent), since)
             found += mine
             if request.ids is None and self._store.name != "redis":  # which removes them itself
                 self._stale.setdefault(request.queue, []).extend([claim.id for claim in mine])

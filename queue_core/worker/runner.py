@@ -8,7 +8,7 @@ import logging
 import sys
 import time
 from collections import deque
-from collections.abc import Coroutine, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from math import inf
 from types import CodeType
@@ -41,8 +41,6 @@ STUBBORN_SECONDS = 5.0
 """What a handler may take to clean up after its cancellation; one that swallows it is given up then."""
 TICK = 0.05
 """Seconds between two checks of the time limits."""
-
-_EAGER = sys.version_info >= (3, 12)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,16 +174,20 @@ class Runner:
             self._changed.clear()
             await self._changed.wait()
 
-    def accept(self, claims: Sequence[Claim], claimed_at: float, start_count: int, start_by: float = inf) -> None:
+    def accept(
+        self, claims: Sequence[Claim], claimed_at: float, start_count: int, start_by: float = inf, since: float = 0.0
+    ) -> None:
         """Take jobs whose claim was sent at this monotonic time; they start as slots come free, best rank first.
 
         The store knows that the first `start_count` of them start at once. After `start_by` they are given back.
+        `since`: when their slots went to the best rank, if that was before.
         """
         self.left -= len(claims)
         for place, claim in enumerate(claims):
             attempt = RunningAttempt(claim, claimed_at, self._settler.journal)
             attempt.ahead = place >= start_count
             attempt.start_by = start_by
+            attempt.since = since or claimed_at
             if claim.id in self._held:
                 # This worker slept beyond its lease and got its own job again: the earlier attempt is over.
                 self.stop_jobs([claim.id], lost=True)
@@ -214,7 +216,8 @@ class Runner:
         self._running.add(attempt)
         attempt.started = time.perf_counter()
         # Before the publisher is woken: the handler comes first, then the event of it.
-        attempt.task = _spawn(self._run(attempt), self.context.copy())
+        # A context of its own: jobs are started from wherever another one has ended, and its variables are not theirs.
+        attempt.task = asyncio.create_task(self._run(attempt), context=self.context.copy())
         self._publisher.started(attempt.claim)
 
     async def _run(self, attempt: RunningAttempt) -> None:
@@ -386,14 +389,3 @@ class Runner:
         self._threads.shutdown(wait=False, cancel_futures=True)
         if self._pool is not None:
             await self._pool.close()
-
-
-def _spawn(coroutine: Coroutine[Any, Any, None], context: contextvars.Context) -> asyncio.Task[None]:
-    """Return a task; where Python can, it runs at once up to its first wait, which saves a round through the loop.
-
-    It has a context of its own: jobs are started from wherever another one has ended, and its variables are not theirs.
-    """
-    loop = asyncio.get_running_loop()
-    if _EAGER:
-        return asyncio.Task(coroutine, loop=loop, eager_start=True, context=context)  # type: ignore[call-arg,unused-ignore]
-    return loop.create_task(coroutine, context=context)

@@ -130,9 +130,7 @@ class Successors(Protocol):
         """Return what to claim behind these ends; their answer goes to `take_over` or `give_up`."""
         ...
 
-    def take_over(
-        self, requests: Sequence[ClaimRequest], claims: Sequence[Claim], held: Mapping[str, RunningAttempt]
-    ) -> Sequence[Claim]:
+    def take_over(self, requests: Sequence[ClaimRequest], claims: Sequence[Claim]) -> Sequence[Claim]:
         """Accept the claims that came of it; return those that were in time."""
         ...
 
@@ -354,7 +352,7 @@ class Settler:
         ready = ready_of(zip(batch, answers, strict=True))
         if self.successors is not None:
             if requests:
-                claims = self.successors.take_over(requests, claims, self._held)
+                claims = self.successors.take_over(requests, claims)
                 taken = {claim.id for claim in claims}
                 ready = [one for one in ready if one.id not in taken]
             self.successors.note_ended(batch, claims)
