@@ -62,8 +62,10 @@ class _WholeCommands(AbstractConnection):
         try:
             await super().send_packed_command(command, check_health)
         except BaseException as error:  # above all the cancellation at the end of a time limit
+            lost = self._writer is None or self._writer.transport.is_closing()
             await self.disconnect(nowait=True)
-            if isinstance(error, RuntimeError):
+            # asyncio since Python 3.12 uses what a transport has no more when it is lost.
+            if isinstance(error, RuntimeError) or (lost and isinstance(error, (AttributeError, TypeError))):
                 raise _closed(error) from error
             raise
 
@@ -75,7 +77,7 @@ class _WholeCommands(AbstractConnection):
             raise _closed(error) from error
 
 
-def _closed(error: RuntimeError) -> redis.ConnectionError:
+def _closed(error: Exception) -> redis.ConnectionError:
     """Return what the library raises for a closed connection: to uvloop, using one is an error in the program."""
     return redis.ConnectionError(f"Connection closed: {error}")
 
