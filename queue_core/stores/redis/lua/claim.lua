@@ -79,15 +79,17 @@ local epoch = epoch_of(name)
 local last = math.max(now, number(redis.call('GET', KEYS[6])) + 1) - 1
 local expiry = digits(now + lease)
 local ids, leases, changed = {}, {}, {}
+local fields = {'status', 'running', 'updated_at', stamp, 'started_at', stamp, 'lease_expires_at', expiry, 'worker', worker, 'claim', name,
+  'release', release, 'token', ''}
 for place = 1, math.min(most, #found) do
   local i, key, id, job = unpack(found[place])
   last = math.max(last, number(string.sub(job[14] or '0', 1, 16))) + 1
   local token = digits(last) .. epoch
-  redis.call('HSET', key, 'status', 'running', 'updated_at', stamp, 'started_at', stamp, 'lease_expires_at', expiry,
-    'worker', worker, 'token', token, 'claim', name, 'release', release)
+  fields[16] = token
   if place > starting then
-    redis.call('HSET', key, 'ahead', 1)
+    fields[17], fields[18] = 'ahead', 1
   end
+  redis.call('HSET', key, unpack(fields))
   ids[place] = id
   leases[2 * place - 1], leases[2 * place] = expiry, id
   changed[2 * place - 1], changed[2 * place] = stamp, id
