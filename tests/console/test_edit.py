@@ -127,7 +127,7 @@ class TestACheck:
         [
             (
                 '{"to":\n "b",}',
-                "error: line 2 column {}: the payload is not JSON: a key between double quotes is expected",
+                "error: line 2 column {}: the payload is not JSON: {}",
             ),
             ('{"to": NaN}', "error: line 1 column 8: the payload is not JSON: NaN has no JSON form"),
             (f'{{"to": {"9" * 5000}}}', "error: the payload is not JSON: it holds a number of more than 4,300 digits"),
@@ -141,7 +141,10 @@ class TestACheck:
     async def test_one_sentence_says_what_is_wrong(self, jobs: JobQueue, world: World, text: str, said: str) -> None:
         job = await dead(jobs, world)
         (sentence,) = sentences(replace(draft_of(job), text=text), job)
-        assert sentence in {said.format(column) for column in (5, 6)}
+        wanted = "a key between double quotes is expected"
+        # As the version of Python puts it.
+        ways = [(5, wanted), (6, wanted), (5, "a comma stands before the closing brace")]
+        assert sentence in ({said.format(*way) for way in ways} if "{}" in said else {said})
 
     async def test_a_payload_over_the_limit_is_refused_by_its_bytes(self, jobs: JobQueue, world: World) -> None:
         job = await dead(jobs, world)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jobconsole.embedded.processes import command_line, parents
+from jobconsole.embedded.processes import LINUX, PROC, command_line, parents
 
 # Far more than it takes: the machine may be slow and busy. What is asserted is that it happens by itself.
 DEADLINE_SECONDS = 60.0
@@ -93,6 +93,11 @@ def is_running(pid: int) -> bool:
         return False
     except PermissionError:
         return True
+    if LINUX:
+        try:
+            return (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
+        except FileNotFoundError:
+            return False
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
     return bool(state.strip()) and not state.strip().startswith("Z")
 

@@ -12,12 +12,13 @@ from typing import Any
 from queue_core import JobQueue
 from queue_core.model.events import Event
 from queue_core.model.job import Inserted, NewJob, Ready
+from tests.around import Around
 from tests.faults.impatience import settings
 from tests.faults.ledger import Pen
 from tests.faults.target import come_to
 
 
-class HitStore:
+class HitStore(Around):
     """The store, with points before and after what it writes."""
 
     def __init__(self, store: Any) -> None:
@@ -33,7 +34,7 @@ class HitStore:
         return inserted
 
 
-class HitDispatcher:
+class HitDispatcher(Around):
     """The dispatcher, with a point behind each offer."""
 
     def __init__(self, dispatcher: Any) -> None:

@@ -23,6 +23,7 @@ from queue_core.model.job import Claim, Outcome, Reclaimed, Settled
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.session import runner
 from queue_core.worker import leader
+from tests.around import Around
 from tests.faults.impatience import settings
 from tests.faults.ledger import Pen
 
@@ -47,7 +48,7 @@ def come_to(point: str) -> None:
     os.kill(os.getpid(), signal.Signals[what])
 
 
-class HitStore:
+class HitStore(Around):
     """The store, with points before and after its calls, and the ledger of what it gave back and refused."""
 
     def __init__(self, store: Any) -> None:
@@ -107,7 +108,7 @@ class HitStore:
         return reclaimed
 
 
-class HitDispatcher:
+class HitDispatcher(Around):
     """The dispatcher, with a point behind each take."""
 
     def __init__(self, dispatcher: Any) -> None:

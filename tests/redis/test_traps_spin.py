@@ -14,12 +14,13 @@ from queue_core.model.job import Ready
 from queue_core.ports.store import JobStore
 from queue_core.queue import JobQueue
 from queue_core.worker.worker import Worker
+from tests.around import Around
 from tests.redis.conftest import announce
 
 PATIENCE = 60.0
 
 
-class CountingStore:
+class CountingStore(Around):
     """The store, counting what it is asked."""
 
     def __init__(self, store: JobStore) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -11,9 +12,10 @@ from typing import Any
 from queue_core import JobQueue
 from queue_core.errors import StoreUnavailable
 from queue_core.ports.store import HeartbeatReply, HeartbeatRequest, StoreHeartbeat
+from tests.around import Around
 
 
-class BreakingStore:
+class BreakingStore(Around):
     """Passes calls on, unless a test has said what becomes of them."""
 
     def __init__(self, store: Any) -> None:
@@ -31,7 +33,7 @@ class BreakingStore:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
-        if not asyncio.iscoroutinefunction(found):
+        if not inspect.iscoroutinefunction(found):
             return found
 
         async def call(*args: Any) -> Any:

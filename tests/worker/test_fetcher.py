@@ -18,12 +18,13 @@ from queue_core.ports.delivery import Nomination
 from queue_core.ports.store import ClaimRequest
 from queue_core.worker import leader
 from queue_core.worker.runner import Runner
+from tests.around import Around
 from tests.conformance.working import until, working
 from tests.waiting import PATIENCE, eventually
 from tests.worker.breaking import BreakingStore, breaking_queue
 
 
-class Nominating:
+class Nominating(Around):
     """A dispatcher that hands out ids, each once, as Redis does."""
 
     def __init__(self, dispatcher: Any) -> None:

@@ -16,6 +16,7 @@ from queue_core.model.job import Claim, Outcome, Reclaimed, Settled
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.worker import leader
+from tests.around import Around
 from tests.faults.chaos.clocks import SharedClock
 from tests.faults.chaos.rules import QUEUES
 from tests.faults.ledger import Pen
@@ -39,7 +40,7 @@ def note_tasks() -> None:
         (FOLDER / f"{os.getpid()}.tasks").write_text(str(len(asyncio.all_tasks())))
 
 
-class RecordingStore:
+class RecordingStore(Around):
     """The store, and the ledger of what it gave back and refused."""
 
     def __init__(self, store: Any) -> None:

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from queue_core import JobContext, JobFailed, JobQueue, Middleware, SettledJob, StoreUnavailable
-from queue_core.model.job import Outcome, Settled
+from tests.around import Around
 from tests.conformance.working import PATIENCE, working
 from tests.postgres.transactions.receipts import AGAIN, INSERT, ONCE, Books, failures_of
 from tests.waiting import eventually
@@ -102,7 +102,7 @@ async def test_a_connection_that_was_cut(jobs: JobQueue, books: Books) -> None:
     assert (books.tokens, job.retry_count) == ([job.token], 1)
 
 
-class LosingStore:
+class LosingStore(Around):
     """The store, whose answers to the first commits get lost, whether these were done or not."""
 
     def __init__(self, store: Any, done: bool) -> None:
@@ -124,10 +124,6 @@ class LosingStore:
         if losing:
             self.lost += 1
             raise StoreUnavailable("postgres", "the answer got lost")
-
-    async def settle_on(self, connection: Any, outcome: Outcome) -> Settled:
-        settled: Settled = await self._store.settle_on(connection, outcome)
-        return settled
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["committed", "not committed"])
@@ -160,7 +156,7 @@ async def test_an_answer_to_a_commit_that_got_lost(jobs: JobQueue, books: Books,
     assert (losing.lost, worker.refused) == (2, 0)
 
 
-class CommittingStore:
+class CommittingStore(Around):
     """The store, whose commits wait for the test."""
 
     def __init__(self, store: Any) -> None:
@@ -176,10 +172,6 @@ class CommittingStore:
             yield connection
             self.commits.set()
             await self.go_on.wait()
-
-    async def settle_on(self, connection: Any, outcome: Outcome) -> Settled:
-        settled: Settled = await self._store.settle_on(connection, outcome)
-        return settled
 
 
 async def test_a_request_to_stop_comes_too_late_for_what_is_being_committed(jobs: JobQueue, books: Books) -> None:
