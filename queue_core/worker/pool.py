@@ -3,182 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import os
 import signal
 import sys
 import time
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self
 
-from queue_core.client.logs import logging_form
 from queue_core.client.tasks import Definition
 from queue_core.errors import ConfigurationError
 from queue_core.model import outcome
-from queue_core.model.job import Claim, Failure, Outcome, Ready, Settled
+from queue_core.model.job import Claim, Failure, Outcome
 from queue_core.model.outcome import SUSPECT_LOSSES
 from queue_core.model.settings import Limits
 from queue_core.model.signature import sign
 from queue_core.queue import JobQueue
 from queue_core.worker.attempt import RunningAttempt
+from queue_core.worker.children import ChildLost, ChildProcess
 
 # Child processes that run jobs one after the other, so that what a job does to its process costs that job only.
-#
-# A job goes in as one JSON line on the child's standard input; that it has started, its progress, log and outcome
-# come back as JSON lines through a pipe of their own, since a handler may print.
 
-ASK_STACK = b"null\n"
-"""What a child reads in place of a job when it is asked where its handler is."""
-LONGEST = 64 << 20
-"""Bytes of one line: well above what limits a result and a traceback."""
-
-
-class ChildLost(Exception):
-    """The child ended without an outcome; `started`: whether it had the job by then."""
-
-    def __init__(self, code: int, started: bool) -> None:
-        how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
-        super().__init__(how)
-        self.code = code
-        self.how = how
-        self.started = started
-
-
-class ChildProcess:
-    """One child process that imported the worker's queue object."""
-
-    def __init__(self, process: Process, reader: asyncio.StreamReader, transport: asyncio.BaseTransport) -> None:
-        self._process = process
-        self._reader = reader
-        self._transport = transport
-        # who waits for the stack of the job that it runs
-        self._requested: asyncio.Future[dict[str, Any]] | None = None
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
-    @classmethod
-    async def start(cls, target: str, worker: str) -> Self:
-        """Start a child; `target` is `package.module:name` of the queue object.
-
-        Raises:
-            OSError: the system has no room for another process.
-        """
-        reading, writing = os.pipe()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "queue_core.worker.child", target, worker, str(writing), str(os.getpid())),
-                *(logging_form() or ()),
-                stdin=asyncio.subprocess.PIPE,
-                pass_fds=(writing,),
-                # What a terminal sends to its programs is for the worker, which drains.
-                start_new_session=True,
-            )
-        except BaseException:
-            os.close(reading)
-            raise
-        finally:
-            os.close(writing)
-        reader = asyncio.StreamReader(limit=LONGEST)
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb")
-        )
-        return cls(process, reader, transport)
-
-    @property
-    def alive(self) -> bool:
-        """Whether the child has not ended, as far as is known."""
-        return self._process.returncode is None
-
-    async def run(self, attempt: RunningAttempt, begin: Callable[[], None] = lambda: None) -> Outcome:
-        """Run the attempt's handler in the child and return the outcome to store; `begin` is called when it begins.
-
-        Raises:
-            ChildLost: the child ended without one.
-        """
-        assert self._process.stdin is not None
-        started = False
-        attempt.child = self
-        try:
-            self._process.stdin.write(json.dumps(attempt.claim).encode() + b"\n")
-            await self._process.stdin.drain()
-            while line := await self._reader.readline():
-                if not started:
-                    started = True
-                    begin()
-                message = json.loads(line)
-                if "outcome" in message:
-                    attempt.settled = None if message["settled"] is None else _settled(message["settled"])
-                    attempt.perhaps = None if message["perhaps"] is None else _outcome(message["perhaps"])
-                    return _outcome(message["outcome"])
-                if "progress" in message:
-                    attempt.report(message["progress"], message["message"])
-                if "log" in message:
-                    attempt.relay(message["log"])
-                if "stack" in message and self._requested is not None and not self._requested.done():
-                    self._requested.set_result(message["stack"])
-        except ConnectionError:  # it ended before it took the job
-            pass
-        finally:
-            attempt.child = None
-        raise ChildLost(await self._process.wait(), started)
-
-    async def stack(self) -> dict[str, Any]:
-        """Return where the handler in the child is; several that ask at a time get one answer.
-
-        Raises:
-            OSError: the child has ended.
-        """
-        assert self._process.stdin is not None
-        if self._requested is None or self._requested.done():
-            self._requested = asyncio.get_running_loop().create_future()
-            self._process.stdin.write(ASK_STACK)
-        return await asyncio.shield(self._requested)
-
-    async def close(self, leaves: bool) -> None:
-        """End the child; one that `leaves` lifespans gets some seconds for them."""
-        if leaves and self.alive and self._process.stdin is not None:
-            self._process.stdin.close()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), LEAVE_SECONDS)
-        await self.kill()
-
-    async def kill(self) -> None:
-        """End the child at once, whatever it does; a second time is safe."""
-        self._transport.close()
-        if self._process.returncode is None:
-            self._process.kill()
-        await self._process.wait()
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-def _settled(fields: list[object]) -> Settled:
-    settled = Settled(*fields)  # type: ignore[arg-type]
-    return settled._replace(unblocked=tuple(Ready(*one) for one in settled.unblocked))
-
-
-def _outcome(fields: list[object]) -> Outcome:
-    outcome = Outcome(*fields)  # type: ignore[arg-type]
-    if outcome.failure is not None:
-        outcome = outcome._replace(failure=Failure(*outcome.failure))
-    return outcome
-
-
-LEAVE_SECONDS = 5.0
-"""What a child may take to leave its lifespans."""
 START_SECONDS = 30.0
 """What a new child may take to import the queue object before the job's time limit begins."""
 

@@ -50,6 +50,23 @@ def alone(folder: str, how: str) -> int:
     return os.getpid()
 
 
+@jobs.task(process=True, timeout=0, retry=Retry(max_retries=0))
+def leave_a_fork(folder: str, apart: bool, then: str) -> int:
+    """Leave a process behind that holds all that this one has open, and end, or wait to be ended."""
+    if (fork := os.fork()) == 0:
+        if apart:
+            os.setsid()
+        time.sleep(600)
+        os._exit(0)
+    Path(folder, "fork").write_text(str(fork))
+    if then == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    Path(folder, "ready").touch()
+    while then == "wait":
+        time.sleep(600)
+    return fork
+
+
 @jobs.task(timeout=0)
 def alone_in_turn(folder: str) -> None:
     take_turns.definition.function(folder)

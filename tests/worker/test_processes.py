@@ -1,11 +1,14 @@
 """Tasks that run in child processes: what a job does to its process costs that job only."""
 
 import asyncio
+import contextlib
 import gc
 import os
+import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -252,3 +255,58 @@ async def test_the_rest_goes_on_beside_a_busy_child(jobs: JobQueue, tmp_path: Pa
         async with asyncio.timeout(PATIENCE):
             await (await quick.enqueue()).result()
         await jobs.operations.change("cancel", [handle.id])
+
+
+def zombie_or_gone(path: Path) -> bool:
+    """Tell whether the process whose id stands there runs no more; its new parent may not have looked at it yet."""
+    pid = int(path.read_text())
+    return gone(path) or (Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+@pytest.fixture
+def forked(tmp_path: Path) -> Iterator[Path]:
+    """Where the id of a fork stands that is to be ended in any case."""
+    path = tmp_path / "fork"
+    yield path
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        os.kill(int(path.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+async def test_the_end_of_a_child_is_seen_although_a_fork_of_it_lives(
+    jobs: JobQueue, forked: Path, tmp_path: Path, apart: bool
+) -> None:
+    """That holds all pipes open. It ends, too, unless it has made a session of its own."""
+    async with working(jobs, target=TARGET):
+        job = await dead(jobs, "leave_a_fork", folder=str(tmp_path), apart=apart, then="die")
+        assert (job.failure_kind, job.error) == (
+            "crashed", "ProcessDied: the process that ran this job was killed by SIGKILL",
+        )  # fmt: skip
+        if not apart:
+            await until(partial(answered, zombie_or_gone, forked))
+    assert apart != zombie_or_gone(forked)
+
+
+async def test_the_end_of_a_warm_child_is_seen_although_an_earlier_job_left_a_fork(
+    jobs: JobQueue, forked: Path, tmp_path: Path
+) -> None:
+    async with working(jobs, target=TARGET, concurrency=1):
+        fork = await result(jobs, "leave_a_fork", folder=str(tmp_path), apart=True, then="go on")
+        try:
+            job = await dead(jobs, "leave_a_fork", folder=str(tmp_path), apart=True, then="die")
+        finally:
+            os.kill(fork, signal.SIGKILL)
+    assert job.failure_kind == "crashed"
+
+
+async def test_what_a_cancelled_job_has_started_ends_with_it(jobs: JobQueue, forked: Path, tmp_path: Path) -> None:
+    async with working(jobs, target=TARGET):
+        handle = await jobs.enqueue("leave_a_fork", {"folder": str(tmp_path), "apart": False, "then": "wait"})
+        await until(partial(answered, (tmp_path / "ready").exists))
+        await jobs.operations.change("cancel", [handle.id])
+        await until_status(jobs, handle.id, "cancelled")
+        await until(partial(answered, zombie_or_gone, forked))
+
+
+async def answered(question: Callable[..., bool], *args: Path) -> bool:
+    return question(*args)
