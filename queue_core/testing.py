@@ -23,7 +23,7 @@ from queue_core.stores.memory.store import MemoryStore
 from queue_core.worker.attempt import RunningAttempt
 from queue_core.worker.execution import ExecutionContext, execute
 from queue_core.worker.journal import Journal
-from queue_core.worker.leader import Scheduler
+from queue_core.worker.scheduler import Scheduler
 
 WORKER = "testing"
 LEASE = 366 * 86400.0

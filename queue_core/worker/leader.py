@@ -14,129 +14,18 @@ from queue_core.client.logs import OutageLog, job_ids, log_death
 from queue_core.client.middleware import Hooks
 from queue_core.client.operating.executor import Executor
 from queue_core.delivery.audit import DeliveryAudit
-from queue_core.errors import ConfigurationError, QueueClosed, QueueCoreError, SchemaError, StoreUnavailable
+from queue_core.errors import QueueCoreError, SchemaError, StoreUnavailable
 from queue_core.model.events import Event, EventName
-from queue_core.model.job import Inserted, NewJob, Ready, Reclaimed, new_id, summary
+from queue_core.model.job import Ready, Reclaimed, summary
 from queue_core.model.outcome import failure_of_loss
-from queue_core.model.schedule import Planned, Schedule, Tick, next_tick
 from queue_core.ports.delivery import Dispatcher
 from queue_core.ports.schedules import ScheduleStore
 from queue_core.ports.store import AttentiveStore, DueWork, JobStore
 from queue_core.worker.journal import EventPublisher
 from queue_core.worker.neighbours import Neighbours
+from queue_core.worker.scheduler import Scheduler
 
 logger = logging.getLogger("queue_core.worker")
-
-
-TICK_POLL = 0.5
-"""Seconds between two reads of the next tick, which another process may have brought forward; a tick shortens them."""
-
-
-class Fired(NamedTuple):
-    """The job of a tick that has passed."""
-
-    job: NewJob
-    inserted: Inserted
-
-
-class Scheduler:
-    """Any number of them may work on one store: each tick passes once."""
-
-    def __init__(self, store: ScheduleStore, hooks: Hooks) -> None:
-        self._store = store
-        self._hooks = hooks
-        # time.monotonic of the next poll
-        self._poll_at = float("-inf")
-        # schedules that this process cannot follow, each logged once
-        self._beyond: set[str] = set()
-        # schedules whose queues are closed, each logged once
-        self._closed: set[str] = set()
-
-    def until_poll(self) -> float:
-        """Return the seconds until `run_once` wants to be called again, 0 or less when it does now."""
-        return self._poll_at - time.monotonic()
-
-    def hasten(self) -> None:
-        """Let the next `run_once` poll, whatever the time: a tick is known to be due."""
-        self._poll_at = float("-inf")
-
-    async def run_once(self) -> list[Fired]:
-        """Let pass what is due, if it is time to poll; return the jobs that came of it.
-
-        Raises:
-            StoreUnavailable: what was not done is still due.
-        """
-        if self.until_poll() > 0:
-            return []
-        left = await self._store.until_tick()
-        fired: list[Fired] = []
-        if left is not None and left <= 0:
-            fired, left = await self.fire_due()
-        self._poll_at = time.monotonic() + (TICK_POLL if left is None else min(TICK_POLL, left))
-        return fired
-
-    async def fire_due(self) -> tuple[list[Fired], float | None]:
-        """Let pass what is due; return the jobs that came of it, and the seconds until the next tick, if any comes."""
-        planning = await self._store.planning()
-        fired: list[Fired] = []
-        ticks: list[float] = []
-        for planned in planning.schedules:
-            if planned.paused:
-                continue
-            tick = planned.next_at
-            if tick <= planning.now:
-                following = self._following(planned, planning.now)
-                if following is None:
-                    continue
-                fired += await self._fire(planned, following)
-                tick = following
-            ticks.append(tick)
-        return fired, min(ticks) - planning.now if ticks else None
-
-    def _following(self, planned: Planned, now: float) -> float | None:
-        """Return the next tick, computed from now: of ticks that were missed, one brings a job."""
-        schedule = planned.schedule
-        try:
-            following = next_tick(schedule.cron, schedule.tz, now)
-        except ConfigurationError as error:
-            if schedule.name not in self._beyond:
-                logger.warning("schedule %s is left to other workers: %s", schedule.name, error)
-                self._beyond.add(schedule.name)
-            return None
-        self._beyond.discard(schedule.name)
-        return following
-
-    async def _fire(self, planned: Planned, following: float) -> list[Fired]:
-        name, due, job = planned.schedule.name, planned.next_at, _job(planned.schedule)
-        try:
-            (job,) = await self._hooks.before_enqueue([job])
-            inserted = await self._store.fire(Tick(name, due, following, job))
-        except (StoreUnavailable, SchemaError):
-            raise
-        except QueueClosed as refused:
-            if name not in self._closed:
-                logger.warning("ticks of schedule %s pass without jobs: %s", name, refused)
-                self._closed.add(name)
-            return []
-        except QueueCoreError as refused:
-            logger.warning("a tick of schedule %s passes without a job: %s", name, refused)
-            inserted = await self._store.fire(Tick(name, due, following, None))
-        if inserted is None:
-            return []
-        self._closed.discard(name)
-        return [Fired(job, inserted)]
-
-
-def _job(schedule: Schedule) -> NewJob:
-    return NewJob(
-        new_id(),
-        schedule.queue,
-        schedule.type,
-        schedule.payload,
-        schedule.priority,
-        max_retries=schedule.max_retries,
-        ordering_key=schedule.ordering_key,
-    )
 
 
 TICK = 0.5
@@ -146,6 +35,9 @@ DUE_POLL = 0.05
 """Seconds between two reads by the leader of what is due next: so late a job can be that is due sooner than this."""
 LEADERSHIP = 1.5
 """Seconds after which another worker takes over from a leader that is gone."""
+FRUITLESS, ASIDE = 3.0, 4.5
+"""Seconds for which a leader tries whose rounds fail although the store answers it, as in a process that has no file
+descriptors left; and for which it then leaves the duty to others."""
 SLOW = 1.0
 """Seconds between two audits and between two rounds of upkeep."""
 IDLE, IDLE_SLOW = 1.3, 20.0
@@ -193,7 +85,9 @@ class Sweeper:
         # the other workers on this machine, whose jobs this one takes back when they are gone, whichever worker leads
         self.neighbours = Neighbours(store, self.reclaim)
         # seconds of time.monotonic
-        self._slow_at = self._led_at = float("-inf")
+        self._slow_at = self._led_at = self._aside_until = float("-inf")
+        # the time at which it became the leader, while no round has succeeded since
+        self._fruitless_since: float | None = None
         self._leads = False
         self._sweeps, self._audits = OutageLog(logger, "sweep waits"), OutageLog(logger, "the audit waits")
         self._attentive = store if isinstance(store, AttentiveStore) else None
@@ -276,12 +170,26 @@ class Sweeper:
         await self._maintain()
         return True
 
-    async def _round(self) -> bool:
-        now = time.monotonic()
+    async def _lead(self, now: float) -> bool:
+        """Become or stay the leader, unless another worker is it or this one stands aside."""
+        if now < self._aside_until:
+            return False
         # Where all others see the leader it renews its leadership in its middle.
-        if not self._leads or self._attentive is None or now - self._led_at >= self._leadership / 2:
-            self._leads = await self._store.acquire_leadership("sweep", self._duty.worker, self._leadership)
-            self._led_at = now
+        if self._leads and self._attentive is not None and now - self._led_at < self._leadership / 2:
+            return True
+        leads = await self._store.acquire_leadership("sweep", self._duty.worker, self._leadership)
+        self._led_at = now
+        if not leads:
+            return False
+        if self._fruitless_since is None:
+            self._fruitless_since = now
+        elif now - self._fruitless_since >= FRUITLESS:
+            logger.warning("this worker sweeps no more for a while, for its rounds fail although the store answers")
+            leads, self._fruitless_since, self._aside_until = False, None, now + ASIDE
+        return leads
+
+    async def _round(self) -> bool:
+        self._leads = await self._lead(time.monotonic())
         if not self._leads:
             return False
         work = self._due_work = None if self._attentive is None else await self._attentive.next_work()
@@ -294,6 +202,7 @@ class Sweeper:
         elif work.tick is not None and work.tick <= 0:
             self._scheduler.hasten()
             await self.schedule()
+        self._fruitless_since = None
         return True
 
     async def _maintain(self) -> None:

@@ -14,7 +14,7 @@ from queue_core.model.schedule import Announcement, Schedule
 from queue_core.stores.memory.schedules import MemorySchedules
 from queue_core.stores.memory.store import MemoryStore
 from queue_core.testing import FakeClock
-from queue_core.worker.leader import TICK_POLL, Scheduler
+from queue_core.worker.scheduler import TICK_POLL, Scheduler
 
 DAILY = Schedule("daily", "0 0 * * *", "UTC", "task", "{}", "work", ordering_key="fifo")
 DAY = 86400.0

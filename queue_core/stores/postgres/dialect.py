@@ -29,7 +29,7 @@ def load(name: str, schema: str | None = None) -> bytes:
     Its tables and channels are those of a schema; None: it names none of them.
 
     Raises:
-        KeyError, FileNotFoundError: no statement has this name.
+        KeyError: no statement has this name.
         ValueError: it names tables or channels, and no schema is given.
     """
     return qualified(statement(PACKAGE, name), schema).encode()

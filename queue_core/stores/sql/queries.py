@@ -17,7 +17,7 @@ def statement(package: str, name: str) -> str:
     """Return a statement by its name, such as `claim/by_ids`: that block of the file `claim.sql`, without comments.
 
     Raises:
-        KeyError, FileNotFoundError: no statement has this name.
+        KeyError: no statement has this name.
     """
     file, _, block = name.partition("/")
     lines = _blocks(package, file)[block].splitlines()
@@ -30,7 +30,13 @@ def _blocks(package: str, file: str) -> dict[str, str]:
 
 
 def _text(package: str, file: str) -> str:
-    return files(package).joinpath("sql", f"{file}.sql").read_text(encoding="utf-8")
+    return _texts(package)[f"{file}.sql"]
+
+
+@cache
+def _texts(package: str) -> dict[str, str]:
+    """Return all files of a package, read at once: later the process may have no file descriptors left."""
+    return {file.name: file.read_text(encoding="utf-8") for file in files(package).joinpath("sql").iterdir()}
 
 
 @cache
