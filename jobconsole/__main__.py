@@ -2,7 +2,7 @@
 
 import sys
 
-from jobconsole.cli.root import main
+from jobconsole.cli.entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

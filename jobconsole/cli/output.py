@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import io
 import json
 import os
@@ -32,13 +33,21 @@ class TextColumn(NamedTuple):
     limit: int = 200
 
 
+class _Closed(io.StringIO):
+    """A closed standard output: what a command has written is missed at its end, and may be much of what it does."""
+
+    def flush(self) -> None:
+        if self.tell():
+            raise OSError(errno.EBADF, "it is closed")
+
+
 class Output:
     """Standard output in the form that was asked for: text for people, or JSON for programs."""
 
     def __init__(self, stream: TextIO | None = None, as_json: bool = False) -> None:
         # None when the process was started with standard output closed.
         found = sys.stdout if stream is None else stream
-        self._stream: TextIO = io.StringIO() if found is None else found
+        self._stream: TextIO = _Closed() if found is None else found
         self.as_json = as_json
         if isinstance(self._stream, io.TextIOWrapper):
             # A terminal of another encoding shows what it has no character for as its code.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -283,6 +284,8 @@ exit codes: 0 done, 1 failed, 2 usage, 3 a server cannot be reached, 4 not found
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; `argv` is without the program's name."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdin is None:  # closed, like one that has ended
+        sys.stdin = io.TextIOWrapper(io.BytesIO())
     return guarded(lambda: _run(arguments), debug="--debug" in arguments)
 
 

@@ -92,14 +92,42 @@ class TestStreams:
         assert done.returncode == 1
         assert done.stderr == b"jobconsole: cannot write to standard output: No space left on device\n"
 
-    @pytest.mark.parametrize("closed", [1, 2])
-    def test_closed_streams_change_no_exit_code(self, alone: Cli, closed: int) -> None:
-        command = f"exec {sys.executable} -m jobconsole $0 {closed}>&-"
-        for word, code in (("--version", 0), ("nonsense", 2)):
-            done = subprocess.run(
-                ["sh", "-c", command, word], capture_output=True, env=alone.environ, timeout=PATIENCE, check=False
-            )
-            assert done.returncode == code
+    @pytest.mark.parametrize(
+        ("words", "closed", "code", "said"),
+        [
+            ("--version", 1, 1, "jobconsole: cannot write to standard output: it is closed\n"),
+            ("--version", 2, 0, ""),
+            ("nonsense", 2, 2, ""),
+            (
+                "worker stop w1",
+                0,
+                5,
+                "without --yes, since standard input is no terminal",
+            ),
+        ],
+    )
+    def test_closed_streams(self, alone: Cli, words: str, closed: int, code: int, said: str) -> None:
+        command = f"exec {sys.executable} -m jobconsole {words} {closed}>&-"
+        done = subprocess.run(
+            ["sh", "-c", command], capture_output=True, text=True, env=alone.environ, timeout=PATIENCE, check=False
+        )
+        assert (done.returncode, said in done.stderr) == (code, True)
+
+    def test_ctrl_c_while_it_is_loaded_ends_it_quietly(self, alone: Cli) -> None:
+        code = """
+import os, sys, time
+class Loading:
+    def __getattr__(self, name):
+        os.kill(os.getpid(), 2)
+        time.sleep(60)
+sys.modules["jobconsole.cli.root"] = Loading()
+from jobconsole.cli.entry import main
+main()
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, env=alone.environ, timeout=PATIENCE, check=False
+        )
+        assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
 
     def test_a_narrow_encoding_shows_codes(self, cli: Cli, play: Callable[[Scene], None]) -> None:
         async def scene(world: World) -> None:

@@ -1,0 +1,17 @@
+"""Where the program begins, before anything is imported that takes time."""
+
+import signal
+
+
+def main() -> int:
+    """Run the command line of this process and return its exit code.
+
+    While it is loaded, Ctrl-C ends the process as one without handlers: quietly.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from jobconsole.cli.root import main as run
+
+    signal.signal(signal.SIGINT, before)
+    return run()
