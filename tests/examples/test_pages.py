@@ -24,6 +24,7 @@ READERS = {
     "guarantees.md": {"examples/test_pages.py"},
     "logs.md": {"examples/test_logs.py"},
     "metrics.md": {"examples/test_metrics_page.py", "cli/test_documents.py"},
+    "operating.md": {"postgres/schema/test_roles.py"},
     "notebook.md": {"notebook/test_documents.py"},
     "retrying.md": {"cli/test_documents.py"},
     "tasks.md": {"examples/test_handlers.py", "examples/test_tasks_page.py"},

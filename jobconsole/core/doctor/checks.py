@@ -246,7 +246,7 @@ def _partitions(facts: Facts) -> Check:
     days = facts["partitions_ahead_days"]
     if days is None:
         return Check("history partitions", "fail", "none", "run 'jobconsole migrate'")
-    text = f"{plural(days, 'day')} ahead"
+    text = "none for today: no job can end" if days < 0 else f"{plural(days, 'day')} ahead"
     if days >= 1:
         return Check("history partitions", "ok", text)
     level: Level = "warn" if days == 0 else "fail"
@@ -291,7 +291,11 @@ def _notifications(facts: Facts) -> Check:
 def _operators(facts: Facts) -> Check:
     if not facts["refused"]:
         return Check("operators", "ok", "every verb can be carried out")
-    advice = "give this user the rights of the one that migrates, or look into the server's log; verbs like retry fail"
+    advice = (
+        "give this user the rights in docs/operating.md (Roles), or see the server's log; verbs like retry fail"
+    )
+    if (facts["partitions_ahead_days"] or 0) < 0:
+        advice = "see history partitions"
     return Check("operators", "fail", f"a verb was refused: {facts['refused']}", advice)
 
 

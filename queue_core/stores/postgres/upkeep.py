@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import sql
 
-from queue_core.errors import QueueCoreError
+from queue_core.errors import QueueCoreError, StoreRefused
 from queue_core.model.operation import ABANDONED, NEVER_STARTED
 from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings, RetentionSettings
@@ -191,6 +191,8 @@ class PostgresUpkeep:
         self._deltas = BlockScan(runner, "tally_deltas")
         self._leases = BlockScan(runner, "leases")
         self._pruned_at = float("-inf")
+        # why the days ahead cannot be made, as it was logged
+        self._without = ""
         self._log_removal = LogRemoval(runner)
         self._titles = Titles(runner)
         self._rules = rules
@@ -215,6 +217,25 @@ class PostgresUpkeep:
             ((made,),) = await self._runner.run("upkeep/partitions_made")
             level = logging.INFO if made else logging.WARNING
             logger.log(level, "no days of the history are made now: %s", error)
+        except StoreRefused as error:
+            if error.passing:
+                raise
+            await self._do_without(error)
+
+    async def _do_without(self, refused: StoreRefused) -> None:
+        """Warn once that days cannot be made, as long as today's is there.
+
+        Raises:
+            StoreRefused: it is not, so that no job could end.
+        """
+        who = "run 'jobconsole migrate' as the role that made the schema, or let workers act as it"
+        ((today,),) = await self._runner.run("upkeep/has_today")
+        if not today:
+            text = f"{refused.reason}, to make today's table of the history, without which no job can end; {who}"
+            raise StoreRefused("postgres", text) from refused
+        if refused.reason != self._without:
+            self._without = refused.reason
+            logger.warning("the next days of the history cannot be made: %s; %s", refused.reason, who)
 
     async def prune(self) -> None:
         """Make partitions ahead and remove what is over its retention, the totals counting on."""

@@ -157,8 +157,12 @@ SELECT current_setting('server_version') AS version,
          WHERE h.xmin IS NOT NULL) AS held_snapshots,
        (SELECT coalesce(array_agg(c.relname::text ORDER BY 1), '{}') FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
          WHERE NOT i.indisvalid AND c.relnamespace = to_regnamespace('{schema}')) AS invalid_indexes,
-       (SELECT max(to_date(right(c.relname, 8), 'YYYYMMDD')) - (now() AT TIME ZONE 'UTC')::date FROM pg_inherits h
-          JOIN pg_class c ON c.oid = h.inhrelid WHERE h.inhparent = to_regclass('{schema}.job_history')) AS partitions_ahead_days,
+       -- without a gap from today on; -1: none for today; null: no history
+       (SELECT min(n) - 1 FROM generate_series(0, 1000) AS n
+         WHERE to_regclass('{schema}.job_history') IS NOT NULL
+           AND NOT EXISTS (SELECT FROM pg_inherits h JOIN pg_class c ON c.oid = h.inhrelid
+                            WHERE h.inhparent = to_regclass('{schema}.job_history')
+                              AND right(c.relname, 8) = to_char((now() AT TIME ZONE 'UTC')::date + n, 'YYYYMMDD'))) AS partitions_ahead_days,
        (SELECT jsonb_object_agg(s.relname, jsonb_build_object(
                  'live', s.n_live_tup, 'dead', s.n_dead_tup, 'bytes', pg_total_relation_size(s.relid),
                  'vacuumed_s', extract(epoch FROM now() - greatest(s.last_vacuum, s.last_autovacuum))::float8))

@@ -181,6 +181,10 @@ SELECT NOT EXISTS (SELECT FROM generate_series(-1, 7) AS n
                    WHERE locktype = 'advisory' AND granted AND classid::bigint << 32 | objid::bigint = hashtextextended('queue_core history {schema}', 0)
                          AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
 
+-- name: has_today
+-- Whether the history has a place for what ends today.
+SELECT to_regclass('{schema}.job_history_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')) IS NOT NULL
+
 -- name: forget_operations
 -- Forget some operations that are over their retention, with a batch of their members: themselves only when these were the last
 -- ones. Returns whether there may be more.
