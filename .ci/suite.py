@@ -18,6 +18,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pythons import Python, Unusable, environment, other_pythons
 from releases import Missing, find_postgres, find_redis, is_required
 
 FAILED, UNUSABLE, BROKEN_OFF = 1, 2, 3
@@ -41,12 +42,12 @@ class Suite:
     repeated: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
-    def run(self, name: str, arguments: list[str]) -> int:
+    def run(self, name: str, arguments: list[str], python: str = sys.executable) -> int:
         """Run pytest; what failed runs once more, alone."""
         # Of its own for each pass: "what failed" is what failed in this one.
         cache = ROOT / ".pytest_cache" / name.replace(" ", "-")
         shutil.rmtree(cache, ignore_errors=True)
-        command = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={cache}", *arguments]
+        command = [python, "-m", "pytest", "-q", "-o", f"cache_dir={cache}", *arguments]
         code = self._within_time(command)
         if code == BROKEN_OFF:
             # Python 3.11 can fail in reading the source of a traceback, which ends pytest in the middle of the tests.
@@ -63,9 +64,12 @@ class Suite:
         self.repeated += [f"{test} ({name})" for test in failed]
         return code
 
-    def older(self, release: int, folder: Path) -> int:
-        """Run the servers' parts on an older PostgreSQL, with the oldest Redis beside the oldest of them."""
-        parts, chosen, names = ["on_postgres"], [], []
+    def older(self, release: int, folder: Path, python: Python | None) -> int:
+        """Run the servers' parts on an older PostgreSQL, with the oldest Redis beside the oldest of them.
+
+        In another release of Python where there is one, with the parts that this could break beside the oldest.
+        """
+        parts, chosen, names, interpreter = ["on_postgres"], [], [], sys.executable
         try:
             postgres = find_postgres(release, folder)
         except Missing as missing:
@@ -81,12 +85,19 @@ class Suite:
                 parts.append("on_redis")
             except Missing as missing:
                 self.missing.append(str(missing))
+            parts.append("on_python")
         else:
             # Freezing at each statement takes minutes: it is done on the newest and the oldest release.
             chosen.append("--ignore=tests/postgres/frozen")
+        if python is not None:
+            try:
+                interpreter = str(environment(python, folder))
+                names.append(f"Python {python.release}")
+            except Unusable as reason:
+                self.missing.append(f"Python {python.release}: {reason}")
         name = " and ".join(names)
-        write(f"The parts of these servers on {name}:")
-        return self.run(name, ["-m", " or ".join(parts), *chosen])
+        write(f"The parts of these on {name}:")
+        return self.run(name, ["-m", " or ".join(parts), *chosen], interpreter)
 
     def has_time(self, name: str, seconds: float) -> bool:
         """Return whether a pass can still end in time; one that cannot is left out and named: it would show nothing."""
@@ -155,7 +166,8 @@ def main(seconds: float, arguments: list[str]) -> int:
         folder.chmod(0o755)
         try:
             possible = (one for one in OLDER if suite.has_time(f"PostgreSQL {one}", needed))
-            codes = [suite.older(release, folder) for release in possible]
+            pythons = iter(other_pythons())
+            codes = [suite.older(release, folder, next(pythons, None)) for release in possible]
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         code = next((one for one in codes if one), 0)

@@ -1,4 +1,4 @@
-"""Which tests run again on other releases of the servers: `-m on_postgres`, `-m on_redis`.
+"""Which tests run again on other releases of the servers and of Python: `-m on_postgres`, `on_redis`, `on_python`.
 
 Everything whose statements or scripts a release could refuse or carry out in another way, and no test twice for the
 same reason: the conformance suite in the modes of that server, the tests of its store, every operator verb of the
@@ -19,6 +19,11 @@ BY_MODE = ("conformance/", "cli/", "tui/test_modes.py")
 """Tests that are run in several modes: those of the server's modes are its part."""
 WHOLE = {"postgres": ("postgres/",), "redis": ("redis/",)}
 """Tests that are the server's part, in whatever mode."""
+OF_PYTHON = (
+    "acceptance/test_terminal.py", "blocking/", "cli/test_process.py", "integrations/", "simulation/",
+    "tui/test_burst.py", "worker/",
+)  # fmt: skip
+"""Tests of what a release of Python does otherwise: tasks, processes, signals, and how Textual starts."""
 
 
 def mark_parts(items: Iterable[pytest.Item]) -> None:
@@ -28,6 +33,8 @@ def mark_parts(items: Iterable[pytest.Item]) -> None:
         path = item.path.relative_to(root).as_posix() if item.path.is_relative_to(root) else ""
         callspec = getattr(item, "callspec", None)
         values = [value for value in callspec.params.values() if isinstance(value, str)] if callspec else []
+        if path.startswith(OF_PYTHON):
+            item.add_marker("on_python")
         for server, modes in MODES.items():
             whole = path.startswith(WHOLE[server])
             if whole or (path.startswith(BY_MODE) and any(value in modes for value in values)):

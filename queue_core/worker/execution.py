@@ -29,7 +29,7 @@ from queue_core.model.settings import Defaults, Limits
 from queue_core.ports.store import JobStore, TransactionalStore
 from queue_core.queue import JobQueue
 from queue_core.worker.attempt import RunningAttempt, within_soft_limit
-from queue_core.worker.pool import target_of
+from queue_core.worker.children.pool import target_of
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -171,7 +171,7 @@ class Sweeper:
         return True
 
     async def _lead(self, now: float) -> bool:
-        """Become or stay the leader, unless another worker is it or this one stands aside."""
+        """Become or stay the leader, unless another worker is it, or this one has left that to others."""
         if now < self._aside_until:
             return False
         # Where all others see the leader it renews its leadership in its middle.

@@ -24,9 +24,9 @@ from queue_core.model.settings import Limits
 from queue_core.ports.store import JobStore
 from queue_core.threads import DaemonThreads
 from queue_core.worker.attempt import MainTask, RunningAttempt
+from queue_core.worker.children.pool import Isolation, ProcessPool, is_suspect
 from queue_core.worker.execution import ExecutionContext, Handlers, code_of, execute
 from queue_core.worker.journal import EventPublisher
-from queue_core.worker.pool import Isolation, ProcessPool, is_suspect
 from queue_core.worker.settler import Settler
 
 logger = logging.getLogger("queue_core.worker")

@@ -20,10 +20,11 @@ def suite(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     """The program behind `.ci/run`, at home in an empty folder."""
     monkeypatch.syspath_prepend(str(FOLDER))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    for name in ("suite", "releases"):
+    for name in ("suite", "releases", "pythons"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     module = importlib.import_module("suite")
     monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "other_pythons", list)
     return module
 
 
@@ -106,10 +107,30 @@ def test_each_release_runs_its_servers_parts(suite: ModuleType, monkeypatch: pyt
     assert suite.main(60.0, []) == 0
     marks = [command[command.index("-m", 3) + 1 :] for command in commands[2:]]
     assert marks == [
-        ["on_postgres or on_redis", "--postgres-bin=/pg15", "--redis-bin=/pg7"],
+        ["on_postgres or on_redis or on_python", "--postgres-bin=/pg15", "--redis-bin=/pg7"],
         ["on_postgres", "--postgres-bin=/pg16", "--ignore=tests/postgres/frozen"],
         ["on_postgres", "--postgres-bin=/pg17", "--ignore=tests/postgres/frozen"],
     ]
+
+
+def test_older_servers_are_met_in_other_releases_of_python(
+    suite: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def environment(python: Any, _folder: Path) -> Path:
+        if python.release == "3.12":
+            raise suite.Unusable("no pip")
+        return Path("/venv/python")
+
+    monkeypatch.setattr(suite, "find_postgres", lambda release, _: suite_found(release))
+    monkeypatch.setattr(suite, "find_redis", lambda release, _: suite_found(release))
+    monkeypatch.setattr(suite, "environment", environment)
+    monkeypatch.setattr(suite, "other_pythons", lambda: [suite.Python(Path(), "3.13"), suite.Python(Path(), "3.12")])
+    commands = answers(monkeypatch, suite, 0, 0, 0, 0, 0)
+    assert suite.main(60.0, []) == 0
+    assert [command[0] for command in commands[2:]] == ["/venv/python", sys.executable, sys.executable]
+    said = capsys.readouterr().out.splitlines()
+    assert "The parts of these on PostgreSQL 15.1 and Redis 7.1 and Python 3.13:" in said
+    assert said[-1] == "  Python 3.12: no pip"
 
 
 def test_a_pass_that_could_not_end_in_time_is_named_last(

@@ -121,7 +121,7 @@ class Loading:
         os.kill(os.getpid(), 2)
         time.sleep(60)
 sys.modules["jobconsole.cli.root"] = Loading()
-from jobconsole.cli.entry import main
+from jobconsole.__main__ import main
 main()
 """
         done = subprocess.run(

@@ -279,9 +279,9 @@ ABOVE = (
     ),
     of_worker(
         "worker-counts-turns-from-each-job",
-        "worker/fetcher.py",
+        "worker/runner.py",
         ("conformance/test_jobs_handover.py",),
-        ("                attempt.since = since\n", "                pass\n"),
+        ("            attempt.since = since or claimed_at\n", "            attempt.since = claimed_at\n"),
         keyword="turn_of_a_slot and memory",
     ),
     of_worker(

@@ -314,7 +314,17 @@ async def test_a_service_ends_whose_lifespan_cannot_be_entered(tmp_path: Path) -
 
 def test_a_child_logs_in_the_form_of_its_service(tmp_path: Path) -> None:
     env = os.environ | {"SERVED_FOLDER": str(tmp_path), "BROKEN": "enter"}
-    command = [sys.executable, "-m", "queue_core.worker.child", TARGET, "w", "1", str(os.getpid()), "json", "info"]
+    command = [
+        sys.executable,
+        "-m",
+        "queue_core.worker.children.child",
+        TARGET,
+        "w",
+        "1",
+        str(os.getpid()),
+        "json",
+        "info",
+    ]
     child = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert child.returncode == EXIT_LIFESPAN
     (line,) = child.stderr.splitlines()

@@ -291,11 +291,8 @@ def _notifications(facts: Facts) -> Check:
 def _operators(facts: Facts) -> Check:
     if not facts["refused"]:
         return Check("operators", "ok", "every verb can be carried out")
-    advice = (
-        "give this user the rights in docs/operating.md (Roles), or see the server's log; verbs like retry fail"
-    )
-    if (facts["partitions_ahead_days"] or 0) < 0:
-        advice = "see history partitions"
+    rights = "give this user the rights in docs/operating.md (Roles), or see the server's log; verbs like retry fail"
+    advice = "see history partitions" if (facts["partitions_ahead_days"] or 0) < 0 else rights
     return Check("operators", "fail", f"a verb was refused: {facts['refused']}", advice)
 
 

@@ -228,7 +228,7 @@ class PostgresUpkeep:
         Raises:
             StoreRefused: it is not, so that no job could end.
         """
-        who = "run 'jobconsole migrate' as the role that made the schema, or let workers act as it"
+        who = "migrate once a day as the role that made the schema, or let workers act as it"
         ((today,),) = await self._runner.run("upkeep/has_today")
         if not today:
             text = f"{refused.reason}, to make today's table of the history, without which no job can end; {who}"

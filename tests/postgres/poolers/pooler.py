@@ -153,12 +153,15 @@ class Wire:
             task.add_done_callback(self._busy.discard)
 
     async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
+        try:
             while data := await source.read(65536):
                 await self._way.wait()
                 target.write(data)
                 await target.drain()
-        target.close()
+        except OSError:
+            pass
+        finally:
+            target.close()
 
 
 @contextmanager

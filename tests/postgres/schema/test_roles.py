@@ -94,7 +94,7 @@ async def test_a_worker_that_may_make_no_days_says_so_once_and_works(
                 assert await handle.result(PATIENCE) == 1
     (line,) = [one.getMessage() for one in caplog.records if "next days" in one.getMessage()]
     assert line.startswith("the next days of the history cannot be made: permission denied for schema jobconsole")
-    assert "run 'jobconsole migrate' as the role that made the schema" in line
+    assert "migrate once a day as the role that made the schema" in line
 
 
 async def test_without_todays_it_names_what_is_wrong(
@@ -102,7 +102,7 @@ async def test_without_todays_it_names_what_is_wrong(
 ) -> None:
     drop_day(owner, 0)
     async with JobQueue(postgres=app_url) as jobs:
-        with pytest.raises(StoreRefused, match="today's table of the history, without which no job can end; run"):
+        with pytest.raises(StoreRefused, match="today's table of the history, without which no job can end; migrate"):
             await jobs.store.prepare_history()
         assert (await jobs.inspector.facts())["partitions_ahead_days"] == -1
     async with JobQueue(postgres=postgres_url) as jobs:

@@ -86,12 +86,9 @@ for place = 1, math.min(most, #found) do
   last = math.max(last, number(string.sub(job[14] or '0', 1, 16))) + 1
   local token = digits(last) .. epoch
   fields[16] = token
-  if place > starting then
-    fields[17], fields[18] = 'ahead', 1
-  end
+  if place > starting then fields[17], fields[18] = 'ahead', 1 end
   redis.call('HSET', key, unpack(fields))
-  ids[place] = id
-  leases[2 * place - 1], leases[2 * place] = expiry, id
+  ids[place], leases[2 * place - 1], leases[2 * place] = id, expiry, id
   changed[2 * place - 1], changed[2 * place] = stamp, id
   add_waiting('q', job[2], number(job[4]), -1)
   answers[#answers + 1] = {i, token, unpack(job, 2, 13)}

@@ -1,7 +1,8 @@
-"""The child of queue_core.worker.pool: runs jobs one after the other and writes their outcomes.
+"""The child of queue_core.worker.children.pool: runs jobs one after the other and writes their outcomes.
 
-Started as `python -m queue_core.worker.child TARGET WORKER FD PARENT [FORMAT LEVEL]`, PARENT being the worker's
-process, and the last two those of its logs, where it sends them to stderr; a claim is a line of JSON on standard input.
+Started as `python -m queue_core.worker.children.child TARGET WORKER FD PARENT [FORMAT LEVEL]`, PARENT being the process
+of the worker, and the last two those of its logs, where it sends them to stderr. A claim is a line of JSON on standard
+input.
 Without the worker it ends at once without an answer: no outcome could be stored.
 """
 

@@ -21,7 +21,7 @@ from queue_core.model.settings import Limits
 from queue_core.model.signature import sign
 from queue_core.queue import JobQueue
 from queue_core.worker.attempt import RunningAttempt
-from queue_core.worker.children import ChildLost, ChildProcess
+from queue_core.worker.children.process import ChildLost, ChildProcess
 
 # Child processes that run jobs one after the other, so that what a job does to its process costs that job only.
 

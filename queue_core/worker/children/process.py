@@ -82,7 +82,15 @@ class ChildProcess:
         try:
             transport, watching = await loop.subprocess_exec(
                 partial(_Watching, loop),
-                *(sys.executable, "-m", "queue_core.worker.child", target, worker, str(writing), str(os.getpid())),
+                *(
+                    sys.executable,
+                    "-m",
+                    "queue_core.worker.children.child",
+                    target,
+                    worker,
+                    str(writing),
+                    str(os.getpid()),
+                ),
                 *(logging_form() or ()),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=None,
