@@ -197,14 +197,15 @@ async def test_a_job_whose_child_is_being_started_is_not_blamed(
     jobs: JobQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """To fork takes seconds on a loaded machine: that is no doing of the handler."""
-    start = asyncio.create_subprocess_exec
+    loop = asyncio.get_running_loop()
+    start = loop.subprocess_exec
 
     async def slow_start(*command: Any, **options: Any) -> Any:
         time.sleep(STALL)  # noqa: ASYNC251
         return await start(*command, **options)
 
     jobs.tasks.add(process_tasks.jobs.tasks.get("pid"))
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", slow_start)
+    monkeypatch.setattr(loop, "subprocess_exec", slow_start)
     job_id, said = await said_of(jobs, "pid", caplog, target="tests.worker.process_tasks:jobs")
     assert job_id not in said
     assert "slow_start holds it up, which is no job's handler" in said
