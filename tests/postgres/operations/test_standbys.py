@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -53,6 +54,8 @@ def standby(primary: EmbeddedServers) -> Iterator[str]:
     if not program.with_name("pg_basebackup").exists():
         pytest.skip("this PostgreSQL comes without pg_basebackup")
     who = server_identity()
+    if who is not None and not all(folder.stat().st_mode & stat.S_IXOTH for folder in program.parents):
+        pytest.skip("the user as whom root runs PostgreSQL may not enter the folder of this environment")
     run_as: dict[str, Any] = {} if who is None else {"user": who.uid, "group": who.gid, "extra_groups": []}
     folder = Path(tempfile.mkdtemp(prefix="standby-"))
     data = folder / "data"
