@@ -9,12 +9,13 @@ def main() -> int:
 
     While it is loaded, Ctrl-C ends the process as one without handlers: quietly.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:
+    as_usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if as_usual:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from jobconsole.cli.root import main as run
 
-    signal.signal(signal.SIGINT, before)
+    if as_usual:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     return run()
 
 

@@ -180,8 +180,8 @@ class Sweeper:
         leads = await self._store.acquire_leadership("sweep", self._duty.worker, self._leadership)
         self._led_at = now
         if not leads:
-            return False
-        if self._fruitless_since is None:
+            self._fruitless_since = None
+        elif self._fruitless_since is None:
             self._fruitless_since = now
         elif now - self._fruitless_since >= FRUITLESS:
             logger.warning("this worker sweeps no more for a while, for its rounds fail although the store answers")

@@ -178,6 +178,20 @@ async def test_a_leader_that_met_an_outage_leads_on(
         assert worker._sweeper._aside_until == float("-inf")
 
 
+async def test_a_round_that_failed_in_an_earlier_leadership_does_not_count(
+    jobs: JobQueue, store: BreakingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leads = iter([True, False, True])
+
+    async def acquire_leadership(*_: object) -> bool:
+        return next(leads)
+
+    monkeypatch.setattr(store, "acquire_leadership", acquire_leadership)
+    jobs.task(nothing)
+    sweeper = Worker(jobs)._sweeper
+    assert [await sweeper._lead(now) for now in (100.0, 101.0, 200.0)] == [True, False, True]
+
+
 async def nothing() -> None:
     """Do nothing."""
 
