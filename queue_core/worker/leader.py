@@ -35,9 +35,6 @@ DUE_POLL = 0.05
 """Seconds between two reads by the leader of what is due next: so late a job can be that is due sooner than this."""
 LEADERSHIP = 1.5
 """Seconds after which another worker takes over from a leader that is gone."""
-FRUITLESS, ASIDE = 3.0, 4.5
-"""Seconds for which a leader tries whose rounds fail although the store answers it, as in a process that has no file
-descriptors left; and for which it then leaves the duty to others."""
 SLOW = 1.0
 """Seconds between two audits and between two rounds of upkeep."""
 IDLE, IDLE_SLOW = 1.3, 20.0
@@ -85,9 +82,7 @@ class Sweeper:
         # the other workers on this machine, whose jobs this one takes back when they are gone, whichever worker leads
         self.neighbours = Neighbours(store, self.reclaim)
         # seconds of time.monotonic
-        self._slow_at = self._led_at = self._aside_until = float("-inf")
-        # the time at which it became the leader, while no round has succeeded since
-        self._fruitless_since: float | None = None
+        self._slow_at = self._led_at = float("-inf")
         self._leads = False
         self._sweeps, self._audits = OutageLog(logger, "sweep waits"), OutageLog(logger, "the audit waits")
         self._attentive = store if isinstance(store, AttentiveStore) else None
@@ -170,26 +165,12 @@ class Sweeper:
         await self._maintain()
         return True
 
-    async def _lead(self, now: float) -> bool:
-        """Become or stay the leader, unless another worker is it, or this one has left that to others."""
-        if now < self._aside_until:
-            return False
-        # Where all others see the leader it renews its leadership in its middle.
-        if self._leads and self._attentive is not None and now - self._led_at < self._leadership / 2:
-            return True
-        leads = await self._store.acquire_leadership("sweep", self._duty.worker, self._leadership)
-        self._led_at = now
-        if not leads:
-            self._fruitless_since = None
-        elif self._fruitless_since is None:
-            self._fruitless_since = now
-        elif now - self._fruitless_since >= FRUITLESS:
-            logger.warning("this worker sweeps no more for a while, for its rounds fail although the store answers")
-            leads, self._fruitless_since, self._aside_until = False, None, now + ASIDE
-        return leads
-
     async def _round(self) -> bool:
-        self._leads = await self._lead(time.monotonic())
+        now = time.monotonic()
+        # Where all others see the leader it renews its leadership in its middle.
+        if not self._leads or self._attentive is None or now - self._led_at >= self._leadership / 2:
+            self._leads = await self._store.acquire_leadership("sweep", self._duty.worker, self._leadership)
+            self._led_at = now
         if not self._leads:
             return False
         work = self._due_work = None if self._attentive is None else await self._attentive.next_work()
@@ -202,7 +183,6 @@ class Sweeper:
         elif work.tick is not None and work.tick <= 0:
             self._scheduler.hasten()
             await self.schedule()
-        self._fruitless_since = None
         return True
 
     async def _maintain(self) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from queue_core import JobContext, JobQueue
 from queue_core.delivery.audit import DeliveryAudit
-from queue_core.errors import StoreUnavailable
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import NewJob, Ready, new_id
 from queue_core.ports.store import ClaimRequest
@@ -141,60 +140,3 @@ async def test_what_has_become_due_is_offered_at_once(jobs: JobQueue, monkeypatc
 
     async with working(jobs):
         assert await (await task.options(delay=0.2).enqueue()).result(PATIENCE) == "done"
-
-
-async def test_a_leader_whose_rounds_fail_although_the_store_answers_lets_others_lead(
-    jobs: JobQueue, store: BreakingStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in a process that has no file descriptors left for another connection."""
-    monkeypatch.setattr(leader, "FRUITLESS", 0.5)
-    jobs.task(nothing)
-    store.failing["promote"] = StoreUnavailable("memory", "too many open files")
-
-    def lead_instead() -> Awaitable[bool]:
-        return jobs.store.acquire_leadership("sweep", "other", 0.5)
-
-    async with working(jobs) as worker:
-        await until(lambda: yes(worker._sweeper._leads))
-        await until(lead_instead)
-        del store.failing["promote"]
-        await until(lambda: yes(worker._sweeper._leads))
-
-
-async def test_a_leader_that_met_an_outage_leads_on(
-    jobs: JobQueue, store: BreakingStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It cannot tell that from its own failure, unless the store answers it meanwhile."""
-    monkeypatch.setattr(leader, "FRUITLESS", 0.2)
-    jobs.task(nothing)
-    async with working(jobs) as worker:
-        await until(lambda: yes(worker._sweeper._leads))
-        store.away = True
-        before = store.calls["acquire_leadership"]
-        await until(lambda: yes(store.calls["acquire_leadership"] >= before + 2))
-        store.away = False
-        before = store.calls["promote"]
-        await until(lambda: yes(store.calls["promote"] > before))
-        assert worker._sweeper._aside_until == float("-inf")
-
-
-async def test_a_round_that_failed_in_an_earlier_leadership_does_not_count(
-    jobs: JobQueue, store: BreakingStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    leads = iter([True, False, True])
-
-    async def acquire_leadership(*_: object) -> bool:
-        return next(leads)
-
-    monkeypatch.setattr(store, "acquire_leadership", acquire_leadership)
-    jobs.task(nothing)
-    sweeper = Worker(jobs)._sweeper
-    assert [await sweeper._lead(now) for now in (100.0, 101.0, 200.0)] == [True, False, True]
-
-
-async def nothing() -> None:
-    """Do nothing."""
-
-
-async def yes(condition: bool) -> bool:
-    return condition
