@@ -1,8 +1,8 @@
 """The child of queue_core.worker.children.pool: runs jobs one after the other and writes their outcomes.
 
 Started as `python -m queue_core.worker.children.child TARGET WORKER FD PARENT [FORMAT LEVEL]`, PARENT being the process
-of the worker, and the last two those of its logs, where it sends them to stderr. A claim is a line of JSON on standard
-input.
+of the worker, and the last two those of its logs, where it sends them to stderr. A claim is a line of
+JSON on standard input.
 Without the worker it ends at once without an answer: no outcome could be stored.
 """
 
@@ -152,6 +152,9 @@ def _end_with(parent: int) -> None:
 
 
 def _end() -> None:
+    """End with all that handlers have started here, where this process leads a group of its own."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
