@@ -97,7 +97,7 @@ class Suite:
                 self.missing.append(f"Python {python.release}: {reason}")
         name = " and ".join(names)
         write(f"The parts of these on {name}:")
-        return self.run(name, ["-m", " or ".join(parts), *chosen], interpreter)
+        return self.run(name, ["-m", " or ".join(parts), "--slow=some", *chosen], interpreter)
 
     def has_time(self, name: str, seconds: float) -> bool:
         """Return whether a pass can still end in time; one that cannot is left out and named: it would show nothing."""
