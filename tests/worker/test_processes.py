@@ -3,8 +3,11 @@
 import asyncio
 import contextlib
 import gc
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
@@ -15,6 +18,7 @@ from typing import Any
 import pytest
 
 from queue_core import ConfigurationError, Job, JobFailed, JobQueue, Worker
+from queue_core.ports.store import ClaimRequest
 from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE, until, until_status, working
 from tests.worker import process_tasks
@@ -310,3 +314,26 @@ async def test_what_a_cancelled_job_has_started_ends_with_it(jobs: JobQueue, for
 
 async def answered(question: Callable[..., bool], *args: Path) -> bool:
     return question(*args)
+
+
+DYING = """
+import os, subprocess, sys, time
+command = [sys.executable, "-m", "queue_core.worker.children.child", sys.argv[1], "w", "1", str(os.getpid())]
+child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True, text=True)
+child.stdin.write(sys.argv[2] + "\\n")
+child.stdin.flush()
+while not os.path.exists(sys.argv[3]):
+    time.sleep(0.01)
+os._exit(0)
+"""
+"""A worker that hands a child one job, and is gone as soon as a file is there."""
+
+
+async def test_what_a_job_has_started_ends_with_a_worker_that_is_gone(
+    jobs: JobQueue, forked: Path, tmp_path: Path
+) -> None:
+    await jobs.enqueue("leave_a_fork", {"folder": str(tmp_path), "apart": False, "then": "wait"})
+    (claim,) = await jobs.store.claim(ClaimRequest("default", "w", None, 1, 60.0))
+    command = [sys.executable, "-c", DYING, TARGET, json.dumps(claim), str(tmp_path / "ready")]
+    await asyncio.to_thread(subprocess.run, command, check=True, timeout=PATIENCE)
+    await until(partial(answered, zombie_or_gone, forked))
