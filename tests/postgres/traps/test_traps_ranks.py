@@ -122,6 +122,7 @@ async def test_trap_10_what_nobody_told_of_is_found_by_the_walk(
     store: PostgresStore, new_hand: NewHand, slow: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step at a time; what was passed is left out until then."""
+    await store._notifications.wait_until_listening(60)  # to begin with it is a gap, behind which the walk hurries
     jobs = await inserted(store, 300)
     assert await claimed(store, 250) == jobs[:250]
     hand = new_hand()
@@ -215,6 +216,7 @@ async def test_trap_10_heads_go_on_naming_what_the_walk_has_found(
     store: PostgresStore, new_hand: NewHand, slow: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The audit looks twice before it offers a job; the walk was elsewhere by then."""
+    await store._notifications.wait_until_listening(60)  # to begin with it is a gap, behind which the walk hurries
     heart = store.open_heartbeat()
     heart.renew(worker_beat())
     heart.close()
@@ -223,10 +225,9 @@ async def test_trap_10_heads_go_on_naming_what_the_walk_has_found(
     hand.do("insert into leases select id, 1, 1, 'x', now(), now() + interval '1 hour' from jobs where seq <= 250")
     for _ in range(2):
         assert [job.id for job in await store.list_claimable(QUEUE, 1)] == [jobs[250]]
-    passed = store._claimer.heads.passed.of(QUEUE)
-    passed._walk_at = float("inf")
     hand.do("delete from leases where id = any(%(ids)s::uuid[])", {"ids": jobs[200:202]})
     assert [job.id for job in await store.list_claimable(QUEUE, 1)] == [jobs[250]]
+    passed = store._claimer.heads.passed.of(QUEUE)
     passed._walk_at, passed._walked, passed._step = 0.0, -1, 50_000
     for _ in range(5):
         assert [job.id for job in await store.list_claimable(QUEUE, 3)] == [*jobs[200:202], jobs[250]]
