@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from jobconsole.tui.base.bindings import ACTIONS, CONSOLE
 from jobconsole.tui.screens.jobs import JobsView
 from jobconsole.tui.screens.live import LiveView
 from jobconsole.tui.screens.triage import TriageView
+from jobconsole.tui.views import VIEWS
+from jobconsole.tui.widgets.pane import Pane
 from queue_core import JobQueue
 from queue_core.model.events import Event
 from queue_core.model.states import Status
@@ -396,3 +399,25 @@ async def test_a_key_that_is_off_is_answered_whole(sit: Sit, buried: Buried, key
         await seat.until(lambda: seat.table("all-jobs").selection.row is not None)
         await seat.press(key)
         await seat.until(sentence)
+
+
+EVERYWHERE = tuple(
+    action.id
+    for action in ACTIONS
+    if action.group == CONSOLE or action.id in {"back", "next_pane", "previous_pane", "copy_link", "resync", "freeze"}
+)
+"""Actions that need no row: no pane keeps one who has none."""
+
+
+async def test_no_pane_without_rows_refuses_to_be_left(sit: Sit) -> None:
+    async with sit() as seat:
+        await seat.ready()
+        seen = set()
+        for digit, view in enumerate(VIEWS, 1):
+            await seat.press(str(digit))
+            await seat.until(lambda view=view: seat.app.place == view.action and seat.view.complete)
+            for pane in seat.view.query(Pane):
+                seen.add(pane.id)
+                refused = {one: pane.refuses(one) or pane.NEVER.get(one, "") for one in EVERYWHERE}
+                assert not any(refused.values()), (view.name, pane.id, refused)
+        assert {"facts", "members", "operations"} <= seen

@@ -311,7 +311,9 @@ class OperationFacts(ScrollPane):
 
     def refuses(self, action: str) -> str:
         """Why an action makes no sense on this operation."""
-        return refuses_steering(self.line, action) if self.line else "nothing selected"
+        if self.line is None:
+            return "nothing selected" if action in {"pause", "cancel", "open", "full", "copy"} else ""
+        return refuses_steering(self.line, action)
 
     def link(self) -> Link | None:
         """The place of the operation."""
