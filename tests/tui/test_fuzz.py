@@ -18,6 +18,7 @@ from textual.errors import NoWidget
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.base.bindings import ACTIONS
 from jobconsole.tui.screens.view import View
+from jobconsole.tui.sheets.confirm import Confirm
 from queue_core import JobQueue
 from queue_core.errors import FilterError
 from queue_core.model.filters import parse
@@ -142,7 +143,8 @@ async def calm(seat: Seat, size: tuple[int, int]) -> None:
     """Come back to a view of this size, without sheets and full screens."""
     await seat.pilot.resize_terminal(*size)
     while not isinstance(seat.app.screen, View):
-        await seat.press("escape")
+        # With Esc the question whether to drop what was edited leads back to it.
+        await seat.press(*(("down", "enter") if isinstance(seat.app.screen, Confirm) else ("escape",)))
     if seat.app.frozen:
         await seat.press("escape", "escape", "p")
     for view in VIEWS:
