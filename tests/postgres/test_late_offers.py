@@ -80,7 +80,7 @@ async def test_ranks_that_could_not_be_named_are_named_with_the_next_offer(
         listening.set()
 
     other.on("ranks", hear)
-    assert await other.known(50)
+    await other.wait_until_listening(50)
     notify = dispatcher._notifications.notify_each
 
     async def fail(messages: Sequence[tuple[str, str]]) -> None:
