@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 from queue_core import JobContext, JobQueue
 from queue_core.backends import memory_backend
+from queue_core.client.payloads import PayloadTypes
 from queue_core.delivery.local import LocalDispatcher
 from queue_core.errors import QueueCoreError
 from queue_core.model.states import FINAL, Status
@@ -288,10 +289,21 @@ class Simulation:
             problems.append(f"leases are left: {sorted(self._store.state.running)}")
 
 
+_draw, _drawn = PayloadTypes.schema, dict[str, dict[str, Any]]()
+
+
+def _schema_of(payloads: PayloadTypes) -> dict[str, Any]:
+    """Draw the schema of a task's payloads once: every worker of each schedule announces the same."""
+    if payloads._task not in _drawn:
+        _drawn[payloads._task] = _draw(payloads)
+    return _drawn[payloads._task]
+
+
 @contextmanager
 def _in_one_thread() -> Iterator[None]:
     """Let workers have a heartbeat in virtual time, and no watchdog."""
     with (
+        patch.object(PayloadTypes, "schema", _schema_of),
         patch.object(worker_module, "Heartbeat", LoopHeartbeat),
         patch.object(worker_module, "Watchdog", _NoWatchdog),
     ):
