@@ -1,18 +1,24 @@
-"""Other releases of Python than the one that runs this, for the passes on older servers: installed, or of pyenv."""
+"""Environments for the passes on older servers: other releases of Python, of pyenv too, and the oldest packages."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 PATIENCE = 300
 """Seconds that one installation may take."""
 RELEASES = ("3.14", "3.13", "3.12", "3.11")
+OF_OLD = ("3.11", "3.12")
+"""For which there are wheels of the oldest releases of all packages."""
+TOOLS = ("dev", "demo")
+"""Extras without a say in what an application may have installed."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -22,6 +28,13 @@ class Python:
 
     path: Path
     release: str
+    # with the oldest releases of packages that pyproject.toml allows
+    old: bool = False
+
+    @property
+    def name(self) -> str:
+        """As the pass is named."""
+        return "the oldest packages" if self.old else f"Python {self.release}"
 
 
 class Unusable(Exception):
@@ -35,16 +48,38 @@ def other_pythons() -> list[Python]:
     return [found[release] for release in RELEASES if release in found and release != own]
 
 
+def with_oldest_packages(others: list[Python]) -> Python | None:
+    """Return an interpreter for them, this one or another one; None where there is none."""
+    own = Python(Path(sys.executable), f"{sys.version_info.major}.{sys.version_info.minor}")
+    found = next((one for one in (own, *others) if one.release in OF_OLD), None)
+    return found and replace(found, old=True)
+
+
+def oldest(folder: Path) -> list[str]:
+    """Return constraints for pip: of each package the series that pyproject.toml names as its oldest."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = (lines for name, lines in project["optional-dependencies"].items() if name not in TOOLS)
+    found = []
+    for line in [*project["dependencies"], *(line for lines in extras for line in lines)]:
+        requirement, _, marker = line.partition(";")
+        if bound := re.fullmatch(r"([\w.-]+)(?:\[(\w+)\])?>=([\d.]+)(?:,!=[\d.]+)*", requirement.strip()):
+            name, extra, release = bound.groups()
+            names = [name, f"{name}-{extra}"] if extra == "binary" else [name]
+            found += [f"{one}=={release}.*{' ;' + marker if marker else ''}" for one in names]
+    return found
+
+
 def environment(python: Python, folder: Path) -> Path:
     """Make a virtual environment with the package and all that its tests need; return its interpreter.
 
     Raises:
         Unusable: that failed.
     """
-    place = folder / f"python-{python.release}"
-    own = place / "bin" / "python"
+    place = folder / python.name.replace(" ", "-")
+    own, constraints = place / "bin" / "python", folder / "constraints.txt"
+    constraints.write_text("\n".join(oldest(ROOT) if python.old else ()), encoding="utf-8")
     _run([str(python.path), "-m", "venv", str(place)])
-    _run([str(own), "-m", "pip", "install", "-q", "-e", f"{ROOT}[dev]"])
+    _run([str(own), "-m", "pip", "install", "-q", "-e", f"{ROOT}[dev]", "-c", str(constraints)])
     return own
 
 

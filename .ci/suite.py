@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pythons import Python, Unusable, environment, other_pythons
+from pythons import Python, Unusable, environment, other_pythons, with_oldest_packages
 from releases import Missing, find_postgres, find_redis, is_required
 
 FAILED, UNUSABLE, BROKEN_OFF = 1, 2, 3
@@ -26,9 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 OLDER = (15, 16, 17)
 """Releases of PostgreSQL behind the one of the wheel; the first is paired with the oldest Redis."""
 OLDEST_REDIS = 7
-ENOUGH = 0.8
-"""The most that a pass on an older release takes, with the environment that it makes, as a part of the first pass; the
-longest took 0.65."""
+ENOUGH = {15: 0.7, 16: 0.45, 17: 0.6}
+"""The most that a pass on an older release takes, with the environment that it makes, as a part of the first pass."""
 ENOUGH_FOR_SLOW = 1.3
 """The same of the slow tests; it was 1.1, half of it for ten thousand simulated schedules."""
 SHOWN = 50
@@ -68,7 +67,8 @@ class Suite:
     def older(self, release: int, folder: Path, python: Python | None) -> int:
         """Run the servers' parts on an older PostgreSQL, with the oldest Redis beside the oldest of them.
 
-        In another release of Python where there is one, with the parts that this could break beside the oldest.
+        In an environment of its own where there is one, with the parts that this could break: what another release of
+        Python does otherwise beside the oldest, what older packages do otherwise beside them.
         """
         parts, chosen, names, interpreter = ["on_postgres"], [], [], sys.executable
         try:
@@ -93,9 +93,10 @@ class Suite:
         if python is not None:
             try:
                 interpreter = str(environment(python, folder))
-                names.append(f"Python {python.release}")
+                names.append(python.name)
+                parts += ["on_packages"] if python.old else []
             except Unusable as reason:
-                self.missing.append(f"Python {python.release}: {reason}")
+                self.missing.append(f"{python.name}: {reason}")
         name = " and ".join(names)
         write(f"The parts of these on {name}:")
         return self.run(name, ["-m", " or ".join(parts), "--slow=some", *chosen], interpreter)
@@ -157,7 +158,6 @@ def main(seconds: float, arguments: list[str]) -> int:
     started = time.monotonic()
     code = suite.run("the wheels", arguments)
     took = time.monotonic() - started
-    needed = ENOUGH * took
     if code == 0 and not arguments and suite.has_time("the slow tests", ENOUGH_FOR_SLOW * took):
         write("The slow tests that a run of everything leaves out (tests/slow.py):")
         code = suite.run("the slow ones", ["--slow", "rest"])
@@ -166,9 +166,12 @@ def main(seconds: float, arguments: list[str]) -> int:
         folder = Path(tempfile.mkdtemp(prefix="releases-"))
         folder.chmod(0o755)
         try:
-            possible = (one for one in OLDER if suite.has_time(f"PostgreSQL {one}", needed))
-            pythons = iter(other_pythons())
-            codes = [suite.older(release, folder, next(pythons, None)) for release in possible]
+            possible = (one for one in OLDER if suite.has_time(f"PostgreSQL {one}", ENOUGH[one] * took))
+            others = other_pythons()
+            # The newest release of Python meets the oldest servers.
+            newest, next_to_it = [*others, None, None][:2]
+            pythons = dict(zip(OLDER, (newest, next_to_it, with_oldest_packages(others)), strict=False))
+            codes = [suite.older(release, folder, pythons[release]) for release in possible]
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         code = next((one for one in codes if one), 0)

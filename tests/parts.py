@@ -1,4 +1,6 @@
-"""Which tests run again on other releases of the servers and of Python: `-m on_postgres`, `on_redis`, `on_python`.
+"""Which tests run again on other releases of the servers, of Python and of packages.
+
+`-m on_postgres`, `on_redis`, `on_python`, `on_packages`.
 
 Everything whose statements or scripts a release could refuse or carry out in another way, and no test twice for the
 same reason: the conformance suite in the modes of that server, the tests of its store, every operator verb of the
@@ -24,6 +26,11 @@ OF_PYTHON = (
     "tui/test_burst.py", "worker/",
 )  # fmt: skip
 """Tests of what a release of Python does otherwise: tasks, processes, signals, and how Textual starts."""
+OF_PACKAGES = (
+    "acceptance/test_terminal.py", "cli/test_addresses.py", "cli/test_process.py", "examples/", "exporter/",
+    "integrations/", "notebook/", "redis/", "tui/test_burst.py", "tui/test_edit.py", "tui/test_views.py", "web/",
+)  # fmt: skip
+"""Tests that meet each package that is not a test's own: the drivers, Textual, pydantic, those of integrations."""
 
 
 def mark_parts(items: Iterable[pytest.Item]) -> None:
@@ -35,6 +42,8 @@ def mark_parts(items: Iterable[pytest.Item]) -> None:
         values = [value for value in callspec.params.values() if isinstance(value, str)] if callspec else []
         if path.startswith(OF_PYTHON):
             item.add_marker("on_python")
+        if path.startswith(OF_PACKAGES):
+            item.add_marker("on_packages")
         for server, modes in MODES.items():
             whole = path.startswith(WHOLE[server])
             if whole or (path.startswith(BY_MODE) and any(value in modes for value in values)):

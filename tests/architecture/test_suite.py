@@ -25,6 +25,7 @@ def suite(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     module = importlib.import_module("suite")
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "other_pythons", list)
+    monkeypatch.setattr(module, "with_oldest_packages", lambda _: None)
     return module
 
 
@@ -133,12 +134,39 @@ def test_older_servers_are_met_in_other_releases_of_python(
     assert said[-1] == "  Python 3.12: no pip"
 
 
+def test_the_oldest_packages_meet_a_server_of_their_time(suite: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "find_postgres", lambda release, _: suite_found(release))
+    monkeypatch.setattr(suite, "find_redis", lambda release, _: suite_found(release))
+    monkeypatch.setattr(suite, "environment", lambda python, _: Path(f"/{python.name}/python"))
+    monkeypatch.setattr(suite, "with_oldest_packages", lambda _: suite.Python(Path(), "3.11", old=True))
+    commands = answers(monkeypatch, suite, 0, 0, 0, 0, 0)
+    assert suite.main(60.0, []) == 0
+    assert [command[0] for command in commands[2:]] == [sys.executable, sys.executable, "/the oldest packages/python"]
+    assert commands[4][-4] == "on_postgres or on_packages"
+
+
+def test_the_oldest_packages_are_those_that_the_project_names(suite: ModuleType, tmp_path: Path) -> None:
+    pythons = importlib.import_module("pythons")
+    (tmp_path / "pyproject.toml").write_text(
+        """
+        [project]
+        dependencies = ["redis[hiredis]>=5.2,!=7.2.0", "psycopg[binary]>=3.2.8", "tzdata; sys_platform == 'win32'"]
+        [project.optional-dependencies]
+        reload = ["watchfiles>=0.21; python_version < '3.12'"]
+        dev = ["ruff>=0.9"]
+        """
+    )
+    assert pythons.oldest(tmp_path) == [
+        "redis==5.2.*", "psycopg==3.2.8.*", "psycopg-binary==3.2.8.*", "watchfiles==0.21.* ; python_version < '3.12'"
+    ]  # fmt: skip
+
+
 def test_a_pass_that_could_not_end_in_time_is_named_last(
     suite: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Cut short, it would end as if a test had failed."""
     monkeypatch.setattr(suite, "ENOUGH_FOR_SLOW", 1e9)
-    monkeypatch.setattr(suite, "ENOUGH", 1e9)
+    monkeypatch.setattr(suite, "ENOUGH", dict.fromkeys(suite.OLDER, 1e9))
     commands = answers(monkeypatch, suite, 0)
     assert suite.main(60.0, []) == 0
     assert len(commands) == 1

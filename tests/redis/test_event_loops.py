@@ -18,13 +18,14 @@ LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 def test_a_command_on_a_connection_that_was_cut_meets_a_lost_server(loop: str, settings: RedisSettings) -> None:
     async def work() -> None:
         client = make_client(settings)
-        connection = await client.connection_pool.get_connection()
+        connection = client.connection_pool.make_connection()
+        await connection.connect()
         # As after a reset of the peer, between the pool's look at a connection and the command.
         connection._writer.transport.abort()
         await asyncio.sleep(0)
         with pytest.raises(redis.ConnectionError):
             await connection.send_command("PING")
-        await client.connection_pool.release(connection)
+        await connection.disconnect()
         assert await client.ping()
         await client.aclose(close_connection_pool=True)
 

@@ -117,7 +117,8 @@ async def test_a_connection_with_something_unasked_for_is_closed(
     # A server that has just answered is taken for one that is there.
     monkeypatch.setattr(pipeline, "FRESH", 0.0)
     number = await number_of(pipelined)
-    (tracking,) = await pipelined.execute([("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", settings.prefix)])
+    command = ("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", settings.prefix)
+    _, tracking = await pipelined.execute([("HELLO", 3), command])
     if isinstance(tracking, redis.ResponseError):
         pytest.skip("only what is spoken from Redis 6 on knows messages that nobody has asked for")
     with make_thread_client(settings) as other:

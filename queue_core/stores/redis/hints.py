@@ -71,7 +71,7 @@ class Presence:
 
     def _refused(self, error: StoreRefused) -> None:
         # Older versions of the client have the class only for their own client of a cluster.
-        if not isinstance(error.__cause__, ClusterCrossSlotError) and not str(error.__cause__).startswith("CROSSSLOT"):
+        if not isinstance(error.__cause__, ClusterCrossSlotError) and not error.reason.startswith("CROSSSLOT"):
             raise error
         self._apart = True
 
