@@ -18,7 +18,7 @@ RELEASES = ("3.14", "3.13", "3.12", "3.11")
 OF_OLD = ("3.11", "3.12")
 """For which there are wheels of the oldest releases of all packages."""
 TOOLS = ("dev", "demo")
-"""Extras without a say in what an application may have installed."""
+"""Extras of which an application has none installed."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
