@@ -18,6 +18,7 @@ from textual.strip import Strip
 from jobconsole.format.glyphs import UNICODE
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.screens.view import View
+from jobconsole.tui.widgets import footer
 from jobconsole.tui.widgets.table import Table
 
 PATIENCE = 40.0
@@ -94,10 +95,12 @@ async def seated(app: ConsoleApp, size: tuple[int, int] = NARROW, drawn: bool = 
     """Run the application without a terminal.
 
     `drawn`: each change is drawn as on a terminal. Without one that goes nowhere and takes a third of the time of a
-    test, so that otherwise only what `Seat.text` reads is drawn.
+    test, so that otherwise only what `Seat.text` reads is drawn. A sentence stays until another one comes: a machine
+    that is slow for a while would otherwise take it away before the test has seen it.
     """
     # Whatever this test's own output is encoded in.
     app.glyphs = UNICODE
-    with patch.object(Compositor, "render_update", _draw if drawn else _draw_pictures):
+    drawing = patch.object(Compositor, "render_update", _draw if drawn else _draw_pictures)
+    with drawing, patch.object(footer, "SHOWN_SECONDS", 100 * PATIENCE):
         async with app.run_test(size=size, notifications=True) as pilot:
             yield Seat(app, pilot)

@@ -16,7 +16,6 @@ from jobconsole.tui.sheets.confirm import Offer
 from jobconsole.tui.sheets.drain import DrainSheet
 from jobconsole.tui.sheets.move import MoveSheet
 from jobconsole.tui.sheets.sheet import PlanSheet, Sheet
-from jobconsole.tui.widgets import footer
 from jobconsole.tui.widgets.fields import Push
 from queue_core import JobQueue
 from queue_core.stores.postgres.migrate import migrate
@@ -61,10 +60,7 @@ async def look(seat: Seat) -> None:
 
 
 @SIZES
-async def test_postgres_goes_and_comes_back(
-    servers: EmbeddedServers, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(footer, "SHOWN_SECONDS", 600.0)
+async def test_postgres_goes_and_comes_back(servers: EmbeddedServers, size: tuple[int, int]) -> None:
     async with seated(console(servers), size) as seat:
         await look(seat)
         await asyncio.to_thread(servers.postgres.kill)

@@ -221,10 +221,9 @@ async def test_nothing_was_changed_yet(sit: Sit, jobs: JobQueue, buried: Buried)
 
 @SIZES
 async def test_a_sentence_about_the_change_before_goes_when_another_is_asked_for(
-    sit: Sit, buried: Buried, slow_writes: Gate, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    sit: Sit, buried: Buried, slow_writes: Gate, size: tuple[int, int]
 ) -> None:
     """It said that nothing was deleted while the next delete was being written."""
-    monkeypatch.setattr("jobconsole.tui.widgets.footer.SHOWN_SECONDS", 600.0)
     async with sit(size) as seat:
         await seat.ready()
         await seat.until("TimeoutError")
