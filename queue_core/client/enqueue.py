@@ -9,8 +9,9 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from queue_core.client.effects import CreationEffects
+from queue_core.client.held import SOON, Answer, HeldCalls, Refusal, needs_locks
 from queue_core.client.tasks import EnqueueOptions
-from queue_core.errors import InvalidJob, QueueClosed, QueueFull, StoreUnavailable
+from queue_core.errors import InvalidJob, QueueClosed, StoreUnavailable
 from queue_core.model.codec import encode_payload
 from queue_core.model.job import NO_HEADERS, Inserted, NewJob, new_id, random_source, weight_of
 from queue_core.model.rules import Priority, parse_priority, rules_of
@@ -26,6 +27,7 @@ from queue_core.model.validation import (
     check_tags,
 )
 from queue_core.ports.backend import Backend
+from queue_core.ports.locks import LockHeld, LockingStore
 from queue_core.ports.offers import OfferingStore
 from queue_core.ports.replicas import ReplicatedStore, RestoringStore
 from queue_core.ports.store import JoiningStore
@@ -39,23 +41,26 @@ BATCH = 1000
 MOST_APART = 1000
 """Queues whose batches are kept apart while they are idle."""
 
-Refusal = (QueueFull, QueueClosed)
 _new = tuple.__new__
 _Checked = tuple[str, tuple[Any, ...], dict[str, str]]
 """A queue, priority to tags as a job has them, and headers."""
 Dump = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]]
 
 
+_Later = asyncio.Future[Answer]
+"""The answer to a call that waits for a lock."""
+
+
 class _Batches(NamedTuple):
-    """Batches that wait for each other: of jobs, and of lists for queues that may refuse some."""
+    """Batches of jobs, and of the lists of callers that need locks, or that a queue may refuse."""
 
     plain: Batcher[NewJob, Inserted]
-    limited: Batcher[Sequence[NewJob], Sequence[Inserted] | QueueFull | QueueClosed]
+    locking: Batcher[Sequence[NewJob], Answer | _Later]
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits and nothing is on its way."""
-        return self.plain.is_idle and self.limited.is_idle
+        return self.plain.is_idle and self.locking.is_idle
 
 
 class Enqueuer:
@@ -64,11 +69,13 @@ class Enqueuer:
     def __init__(self, backend: Backend, settings: JobsSettings) -> None:
         self._backend = backend
         self._offering = backend.store if isinstance(backend.store, OfferingStore) else None
+        self._locking = backend.store if isinstance(backend.store, LockingStore) else None
         self._settings = settings
         self._rules = settings.rules
         self._seconds = settings.store_timeout
         # Calls of different queues share a batch, but not where a queue may be away that others need not wait for.
         self._apart = self._offering is not None and self._offering.apart
+        self._held = HeldCalls(self._flush_held, self._rules, self._seconds)
         self._batches = self._make_batches()
         # by queue, where they are apart
         self._apart_batches: dict[str, _Batches] = {}
@@ -83,12 +90,12 @@ class Enqueuer:
         plain: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH, weight_of)
         # A list that a closed queue refuses must not take the others of its batch with it.
         plain.separate(QueueClosed, self._flush_again)
-        limited: Batcher[Sequence[NewJob], Sequence[Inserted] | QueueFull | QueueClosed] = Batcher(
-            self._flush_limited, BATCH, lambda lists: sum(map(weight_of, lists))
+        locking: Batcher[Sequence[NewJob], Answer | _Later] = Batcher(
+            self._flush_locking, BATCH, lambda lists: sum(map(weight_of, lists))
         )
-        for batcher in (plain, limited):
+        for batcher in (plain, locking):
             batcher.limit_waits(self._seconds, self._no_answer)
-        return _Batches(plain, limited)
+        return _Batches(plain, locking)
 
     def _batches_of(self, jobs: Sequence[NewJob]) -> _Batches:
         queue = jobs[0].queue
@@ -129,7 +136,13 @@ class Enqueuer:
         if options is not known_options or type_ != known_type:
             checked = self._check(type_, options)
             # What can be changed from outside, or may be over by the next call, is checked each time.
-            if options.tags is None and options.headers is None and options.run_at is None:
+            # And what belongs to the caller is not kept beyond its call: an open transaction would stay open with it.
+            if (
+                options.tags is None
+                and options.headers is None
+                and options.run_at is None
+                and options.connection is None
+            ):
                 self._checked = type_, options, checked
         queue, given, headers = checked
         limit = self._settings.limits.payload
@@ -168,6 +181,7 @@ class Enqueuer:
         Raises:
             InvalidJob: there is no such store, or this is no connection to one.
             QueueFull, QueueClosed: a queue refuses them; nothing was written.
+            LockHeld: another transaction has a key, or a queue's limit, for too long; nothing was written.
             StoreUnavailable: nothing was written, or it is not known whether it was.
         """
         if not jobs:
@@ -175,9 +189,10 @@ class Enqueuer:
         if connection is not None:
             return await self._joining().insert_on(connection, jobs)
         # A caller that gives up takes only its own wait with it: a batch that is on its way has a task of its own.
-        if not self._rules or not any(rules_of(self._rules, queue).limits for queue in {job.queue for job in jobs}):
+        if not needs_locks(jobs, self._rules):
             return await self._batches_of(jobs).plain.put(jobs)
-        (answer,) = await self._batches_of(jobs).limited.put([jobs])
+        (given,) = await self._batches_of(jobs).locking.put([jobs])
+        answer = await given if isinstance(given, asyncio.Future) else given
         if isinstance(answer, Refusal):
             raise answer
         return answer
@@ -194,17 +209,30 @@ class Enqueuer:
             raise InvalidJob(f"connection= needs a store in PostgreSQL or SQLite; this one is {store.name}")
         return store
 
-    async def _flush_limited(self, lists: list[Sequence[NewJob]]) -> list[Sequence[Inserted] | QueueFull | QueueClosed]:
-        """Write lists of which a queue may refuse some: all at once, or each alone when there is no room for all."""
+    async def _flush_locking(self, lists: list[Sequence[NewJob]]) -> list[Answer | _Later]:
+        """Write the lists of callers; those that need what a call waits for wait with it, and no other list does."""
+        held = [self._held.share(jobs) for jobs in lists]
+        written = iter(await self._flush_free([jobs for jobs, one in zip(lists, held, strict=True) if not one]))
+        return [self._held.put(jobs) if one else next(written) for jobs, one in zip(lists, held, strict=True)]
+
+    async def _flush_free(self, lists: list[Sequence[NewJob]]) -> list[Answer | _Later]:
+        """Write lists all at once, or each alone when a queue refuses one or a lock is held."""
         try:
-            inserted = await self._flush([job for jobs in lists for job in jobs])
+            inserted = await self._flush([job for jobs in lists for job in jobs], SOON)
+        except LockHeld:
+            return [self._held.put(jobs) for jobs in lists]
         except Refusal as refusal:
-            return [refusal] if len(lists) == 1 else [(await self._flush_limited([jobs]))[0] for jobs in lists]
+            return [refusal] if len(lists) == 1 else [(await self._flush_free([jobs]))[0] for jobs in lists]
         ends = list(accumulate(map(len, lists)))
         return [inserted[end - len(jobs) : end] for end, jobs in zip(ends, lists, strict=True)]
 
-    async def _flush(self, jobs: list[NewJob]) -> list[Inserted]:
-        inserted, offered = await self._insert(jobs)
+    async def _flush_held(self, jobs: Sequence[NewJob], patience: float) -> list[Inserted]:
+        return await self._flush(list(jobs), patience, again=True)
+
+    async def _flush(self, jobs: list[NewJob], patience: float | None = None, again: bool = False) -> list[Inserted]:
+        if not jobs:
+            return []
+        inserted, offered = await self._insert(jobs, patience, again)
         # The caller waits for durability only; offers and events are sent meanwhile.
         if not offered:
             await self._effects.add(jobs, inserted)
@@ -215,8 +243,11 @@ class Enqueuer:
         await self._effects.add(jobs, inserted)
         return inserted
 
-    async def _insert(self, jobs: list[NewJob]) -> tuple[list[Inserted], bool]:
-        """Write jobs; return, too, whether the store has offered them and published their events."""
+    async def _insert(self, jobs: list[NewJob], patience: float | None, again: bool) -> tuple[list[Inserted], bool]:
+        """Write jobs; return, too, whether the store has offered them and published their events.
+
+        `patience`: seconds to wait for a lock, where the store has any; `again`: they have waited before.
+        """
         loop = asyncio.get_running_loop()
         ends = loop.time() + self._seconds
         try:
@@ -224,7 +255,11 @@ class Enqueuer:
                 if self._offering.offers(jobs):
                     return await self._offering.insert_offered(jobs), True
                 return await self._offering.insert_new(jobs), False
+            if self._locking is not None and patience is not None:
+                return await self._locking.insert_soon(jobs, patience, again), False
             return await self._backend.store.insert(jobs), False
+        except LockHeld:
+            raise  # nothing was written
         except StoreUnavailable:
             if loop.time() >= ends:
                 raise  # the callers' time is over, too
@@ -249,7 +284,8 @@ class Enqueuer:
         """Wait until all added jobs are written and offered."""
         for one in (self._batches, *self._apart_batches.values()):
             await one.plain.drain()
-            await one.limited.drain()
+            await one.locking.drain()
+        await self._held.drain()
         await self._effects.drain()
 
 

@@ -18,6 +18,7 @@ PARTIAL = {
     "AttentiveStore",
     "Hearing",
     "JoiningStore",
+    "LockingStore",
     "OfferingStore",
     "ReplicatedStore",
     "RestoringStore",

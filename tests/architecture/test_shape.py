@@ -22,7 +22,7 @@ PASSES_ON: Mapping[str, str] = {
     "queue_core/integrations/pytest_plugin.py:InlineJobs.run_due": "the public face of tests",
     "queue_core/ports/backend.py:Backend.open": "names the one part that is opened; all are closed",
     "queue_core/delivery/redis_events.py:RedisEventBus.lose": "the part keeps the queues until the server is there",
-    "queue_core/stores/postgres/insert.py:QueueIds.remember": "names what the change of a dictionary means",
+    "queue_core/stores/postgres/session/queue_ids.py:QueueIds.remember": "names what the change of a dictionary means",
     "queue_core/stores/postgres/session/listening.py:Notifications.on_gap": "names what the change of a list means",
     "queue_core/stores/postgres/store.py:PostgresStore.committed": "the part keeps what was notified between calls",
     "queue_core/stores/postgres/store.py:PostgresStore.prepare": "the part keeps the queues' numbers between calls",

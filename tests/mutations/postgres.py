@@ -261,15 +261,15 @@ POSTGRES = (
     Mutant(
         "postgres-epoch-of-a-copy",
         f"{STORES}/postgres/store.py",
-        (("await self._check_epoch()", "pass"),),
+        (("await self._epoch.check()", "pass"),),
         ("postgres/schema/test_restores.py",),
     ),
     Mutant(
         "postgres-epoch-goes-on-by-one",
-        f"{SQL}/store.sql",
+        f"{SQL}/epoch.sql",
         (("greatest(e.epoch + 1, least(us / 86400000000, 4194303)::int)", "e.epoch + 1"),),
         ("postgres/schema/test_restores.py",),
-        block="epoch_raise",
+        block="raise",
     ),
     Mutant(
         "postgres-ends-that-hand-over-do-not-wait-for-the-disk",

@@ -22,7 +22,7 @@ from tests.postgres.traps.hands import Hand, new_job
 
 MOST = 5
 RULES = {QUEUE: QueueRules(concurrency=MOST)}
-ADD, READ = "insert/queues", "insert/sweep_queues"
+ADD, READ = "queue_ids/create", "queue_ids/read"
 
 
 @pytest.fixture

@@ -73,8 +73,8 @@ async def test_many_kinds_of_work_share_few_connections(
 
     async def work(runner: SerialRunner) -> None:
         for _ in range(50):
-            await runner.run("insert/sweep_queues")
-            await runner.transaction([("insert/sweep_queues", None), ("migrate/version", None)])
+            await runner.run("queue_ids/read")
+            await runner.transaction([("queue_ids/read", None), ("migrate/version", None)])
 
     await asyncio.gather(*(work(runner) for runner in runners))
     assert await count(observer) == KEPT
@@ -84,7 +84,7 @@ async def test_one_after_the_other_uses_one(
     runners: list[SerialRunner], observer: psycopg.AsyncConnection[tuple[int]]
 ) -> None:
     for runner in runners:
-        await runner.run("insert/sweep_queues")
+        await runner.run("queue_ids/read")
     assert await count(observer) == 1
 
 
@@ -97,14 +97,14 @@ async def test_nobody_waits_long_behind_statements_that_hang(
         hanging = [asyncio.ensure_future(runner.run("store/leaders", {"duties": []})) for runner in runners[: KEPT + 1]]
         assert await eventually(lambda: _is(count(observer), KEPT + 1))
         for runner in runners[KEPT + 1 :]:
-            await runner.run("insert/sweep_queues")
+            await runner.run("queue_ids/read")
         assert not any(one.done() for one in hanging)
         assert await count(observer) == KEPT + 2
         blocker.rollback()
         await asyncio.gather(*hanging)
     assert await eventually(lambda: _is(count(observer), KEPT))
     for runner in runners:
-        await runner.run("insert/sweep_queues")
+        await runner.run("queue_ids/read")
 
 
 async def test_who_gives_up_waiting_leaves_the_connection_to_others(
@@ -113,14 +113,14 @@ async def test_who_gives_up_waiting_leaves_the_connection_to_others(
     """Whenever that comes: before a connection is handed over, or just after."""
     monkeypatch.setattr(module, "PATIENCE", PATIENCE)
     for delay in [step / 2000 for step in range(40)]:
-        calls = [asyncio.ensure_future(runner.run("insert/sweep_queues")) for runner in runners for _ in range(2)]
+        calls = [asyncio.ensure_future(runner.run("queue_ids/read")) for runner in runners for _ in range(2)]
         await asyncio.sleep(delay)
         for call in calls[KEPT::2]:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
         assert all(call.cancelled() or call.result() is not None for call in calls)
     for runner in runners:
-        await runner.run("insert/sweep_queues")
+        await runner.run("queue_ids/read")
     assert await count(observer) <= KEPT
 
 
@@ -133,7 +133,7 @@ async def test_a_lost_connection_is_not_lent_again(runners: list[SerialRunner], 
         blocker.execute(f"select pg_terminate_backend(pid) from ({waits}) waiting")
         for one in await asyncio.gather(*hanging, return_exceptions=True):
             assert isinstance(one, StoreUnavailable)
-    await asyncio.gather(*(runner.run("insert/sweep_queues") for runner in runners))
+    await asyncio.gather(*(runner.run("queue_ids/read") for runner in runners))
 
 
 async def test_an_operators_connection_is_closed_when_it_is_not_used(
@@ -207,7 +207,7 @@ async def test_a_connection_that_is_made_while_all_are_closed_is_closed_too(
         return connection
 
     monkeypatch.setattr(module, "connect", slowly)
-    asked = asyncio.create_task(runners[0].run("insert/sweep_queues"))
+    asked = asyncio.create_task(runners[0].run("queue_ids/read"))
     await made.wait()
     await sessions.close()
     go_on.set()
@@ -234,7 +234,7 @@ async def test_a_connection_is_closed_when_who_wanted_it_gives_up(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(owner, name, for_ever)
-    asked = asyncio.create_task(runners[0].run("insert/sweep_queues"))
+    asked = asyncio.create_task(runners[0].run("queue_ids/read"))
     await looking.wait()
     asked.cancel()
     await asyncio.wait([asked])
@@ -269,7 +269,7 @@ async def test_a_cancelled_call_does_not_wait_for_a_server_that_hangs(
     status = session.connection.info
     await asyncio.to_thread(own_servers.postgres.pause)
     try:
-        call = asyncio.create_task(runner.run("insert/sweep_queues"))
+        call = asyncio.create_task(runner.run("queue_ids/read"))
         await eventually(lambda: status.transaction_status is psycopg.pq.TransactionStatus.ACTIVE)
         call.cancel()
         # The driver alone would wait 5 s for the server to cancel, and 5 s more for the answer.
@@ -279,5 +279,5 @@ async def test_a_cancelled_call_does_not_wait_for_a_server_that_hangs(
         assert session.connection.closed
     finally:
         await asyncio.to_thread(own_servers.postgres.resume)
-    assert isinstance(await runner.run("insert/sweep_queues"), list)
+    assert isinstance(await runner.run("queue_ids/read"), list)
     await sessions.close()

@@ -10,7 +10,6 @@ from queue_core.model.operation import Changed, ChangeOptions, MemberVerb
 from queue_core.model.rules import Rules, RulesForAll, key_in, mention, rules_of
 from queue_core.stores.postgres.capacity import limited
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
-from queue_core.stores.postgres.insert import QUEUES
 from queue_core.stores.postgres.ordering import (
     Arrivals,
     KeyRequest,
@@ -24,6 +23,7 @@ from queue_core.stores.postgres.ordering import (
     unblock_next,
 )
 from queue_core.stores.postgres.session.plans import Plan
+from queue_core.stores.postgres.session.queue_ids import QUEUES
 
 
 class NoSuchQueue(Exception):

@@ -14,7 +14,6 @@ from queue_core.model.rules import QueueRules, Rules, rules_of
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.capacity import INLINE, Running, claim_limited
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
-from queue_core.stores.postgres.insert import QUEUES
 from queue_core.stores.postgres.scans.ranks import (
     BAND_BITS,
     EVERYWHERE,
@@ -30,6 +29,7 @@ from queue_core.stores.postgres.scans.ranks import (
     read,
 )
 from queue_core.stores.postgres.session.plans import Ahead, Last, Plan
+from queue_core.stores.postgres.session.queue_ids import QUEUES
 from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.sql.records import known_ids
 

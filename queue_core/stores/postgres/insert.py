@@ -1,19 +1,19 @@
-"""Inserts, in the store's or a caller's transaction, and the ids by which queues are stored."""
+"""Inserts, in the store's or a caller's transaction."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg.errors import NotNullViolation
 
-from queue_core.errors import InvalidJob, QueueClosed, StoreRefused
+from queue_core.errors import InvalidJob, QueueClosed
 from queue_core.model.job import Inserted, JobResult, NewJob, headers_text, size_of, weight_of
 from queue_core.model.rules import Rules, rules_of
+from queue_core.ports.locks import LockHeld
 from queue_core.runtime import LARGEST, parts_of
 from queue_core.stores.postgres.capacity import take_capacity
 from queue_core.stores.postgres.dialect import plain_array, text_array
@@ -28,16 +28,14 @@ from queue_core.stores.postgres.ordering import (
     unblock_next,
 )
 from queue_core.stores.postgres.scans.ranks import named, spell
-from queue_core.stores.postgres.session.failures import IdsKnown, LockHeld, QueuesLost, translate
+from queue_core.stores.postgres.session.failures import IdsKnown, QueuesLost, translate
 from queue_core.stores.postgres.session.plans import ANSWER, ROW, Last, Plan, run_plan
+from queue_core.stores.postgres.session.queue_ids import IdsByQueue, QueueIds
 from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.session.transaction import driver_connection, in_one, patient, run_on
 from queue_core.stores.sql.records import known_ids, result_of
 
 _new = tuple.__new__
-
-IdsByQueue = Mapping[str, int]
-"""The ids of queues by their names."""
 
 
 def is_plain(jobs: Sequence[NewJob], rules: Rules) -> bool:
@@ -206,82 +204,6 @@ def _write(jobs: Sequence[NewJob], queue_ids: IdsByQueue, rules: Rules) -> Plan[
     return inserted(jobs, [(job_id, ranks.get(job_id, rank), due) for job_id, rank, due in rows])
 
 
-# The ids of queues, by which their jobs are stored; a queue never changes its id.
-#
-# But a failover to a server that lacks the last commits loses the row of a queue that was just made, and its id may
-# then be given to another one. So each write and claim names the queue, too, and ids that differ are read again.
-
-ROUNDS = 5
-"""Times that queues are created which are not there: each time others may do so."""
-AGAIN = 30.0
-"""Seconds between two reads of the ids after nothing was found under one."""
-
-
-QUEUES = "insert/sweep_queues"
-"""The statement that reads every queue's name, id, and whether it is paused."""
-
-
-def create_queues(names: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return the statement, with its parameters, that creates queues which do not exist and reads their ids."""
-    return "insert/queues", {"names": text_array(names)}
-
-
-class QueueIds:
-    """The ids of queues, cached after the first read."""
-
-    def __init__(self) -> None:
-        # is called with the queues that this process creates
-        self.created: Callable[[Sequence[str]], None] = lambda queues: None
-        self._known: dict[str, int] = {}
-        # time.monotonic at which all ids were last read
-        self._read_at = float("-inf")
-
-    def known(self) -> Mapping[str, int]:
-        """Return the ids of the queues that have been read."""
-        return self._known
-
-    async def create(self, names: set[str], runner: SerialRunner) -> dict[str, int]:
-        """Return the ids of queues after creating those that do not exist; the answer is the caller's own."""
-        found = {name: self._known[name] for name in names if name in self._known}
-        for _ in range(ROUNDS):
-            if not (missing := sorted(names - found.keys())):
-                return found
-            # Another producer may be creating the same queue at this moment: then it is there the next time.
-            rows = await runner.run(*create_queues(missing))
-            found.update({name: queue_id for name, queue_id, _ in rows})
-            self._known.update(found)
-            if new := [name for name, _, created in rows if created]:
-                self.created(new)
-        raise StoreRefused(
-            "postgres", f"it does not show the queue '{missing[0]}', which was just created", passing=True
-        )
-
-    async def find(self, queue: str, runner: SerialRunner) -> int | None:
-        """Return the id of a queue, or None when there is no such queue."""
-        if queue not in self._known:
-            await self._read(runner)
-        return self._known.get(queue)
-
-    async def doubt(self, runner: SerialRunner) -> None:
-        """Read all ids again, if that is some time ago: nothing was found under one."""
-        if time.monotonic() - self._read_at >= AGAIN:
-            await self._read(runner)
-
-    async def _read(self, runner: SerialRunner) -> None:
-        rows = await runner.run(QUEUES)
-        self._known = {name: queue_id for name, queue_id, _ in rows}
-        self._read_at = time.monotonic()
-
-    def remember(self, rows: Iterable[tuple[str, int]]) -> None:
-        """Cache names and ids that have been read."""
-        self._known.update(rows)
-
-    def forget(self, names: Iterable[str]) -> None:
-        """Read these queues again before their ids are used."""
-        for name in names:
-            self._known.pop(name, None)
-
-
 def _ranks_by_queue(written: Sequence[Inserted]) -> dict[str, str]:
     """Return the notification of jobs that a caller's transaction commits, maybe long after they took their places."""
     queues: dict[str, list[int]] = {job.queue: [] for job in written}
@@ -292,11 +214,35 @@ def _ranks_by_queue(written: Sequence[Inserted]) -> dict[str, str]:
     return {"queues": text_array(sorted(queues)), "ranks": text_array(ranks_by_queue)}
 
 
+async def _insert_new(runner: SerialRunner, jobs: Sequence[NewJob], queue_ids: IdsByQueue) -> list[Inserted]:
+    """Write jobs without keys, whose ids are new unless an answer was lost."""
+    if len(jobs) == 1:
+        rows = await runner.run("insert/job", job_parameters(jobs[0], queue_ids[jobs[0].queue]))
+    elif differ_in_payload_alone(jobs) and (same := same_parameters(jobs, queue_ids[jobs[0].queue])):
+        (row,) = await runner.run("insert/same_jobs", same)
+        return _inserted_same(jobs, row)
+    else:
+        rows = await runner.run("insert/new_jobs", insert_parameters(jobs, queue_ids))
+    return [Inserted(job.id, job.queue, rank, due, True) for job, (rank, due) in zip(jobs, rows, strict=True)]
+
+
+class Runners(NamedTuple):
+    """Runners of inserts: calls of one never wait behind what those of another wait for."""
+
+    # that wait for locks as long as they may
+    patient: SerialRunner
+    # that wait a moment
+    soon: SerialRunner
+    # that have waited, and try again
+    again: SerialRunner
+
+
 class PostgresInserts:
     """Inserts and results; see queue_core.ports.store.JobStore for the methods."""
 
-    def __init__(self, runner: SerialRunner, reads: SerialRunner, queue_ids: QueueIds, rules: Rules) -> None:
-        self._runner = runner
+    def __init__(self, runners: Runners, reads: SerialRunner, queue_ids: QueueIds, rules: Rules) -> None:
+        self._runners = runners
+        self._runner = runners.patient
         self._reads = reads
         self._queue_ids = queue_ids
         self._rules = rules
@@ -307,44 +253,42 @@ class PostgresInserts:
         Raises:
             QueueClosed: one of their queues is closed; nothing was written.
         """
+        return await self._insert_open(jobs, self._runners.patient)
+
+    async def insert_soon(self, jobs: Sequence[NewJob], patience: float, again: bool) -> list[Inserted]:
+        """See queue_core.ports.locks.LockingStore."""
+        runner = self._runners.again if again else self._runners.soon
+        return await self._insert_open(jobs, runner, patience)
+
+    async def _insert_open(
+        self, jobs: Sequence[NewJob], runner: SerialRunner, patience: float | None = None
+    ) -> list[Inserted]:
         if not jobs:
             return []
         try:
-            return await self._insert(jobs)
+            return await self._insert(jobs, runner, patience)
         except QueuesLost:
             queues = {job.queue for job in jobs}
-            await self._check_open(queues)
+            for (name,) in await runner.run("insert/closed", {"names": text_array(sorted(queues))}):
+                raise QueueClosed(name) from None
             self._queue_ids.forget(queues)
-            return await self._insert(jobs)
+            return await self._insert(jobs, runner, patience)
 
-    async def _check_open(self, queues: set[str]) -> None:
-        for (name,) in await self._runner.run("insert/closed", {"names": text_array(sorted(queues))}):
-            raise QueueClosed(name)
-
-    async def _insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
-        queue_ids = await self._queue_ids.create({job.queue for job in jobs}, self._runner)
+    async def _insert(self, jobs: Sequence[NewJob], runner: SerialRunner, patience: float | None) -> list[Inserted]:
+        queue_ids = await self._queue_ids.create({job.queue for job in jobs}, runner)
         parts = parts_for(jobs)
         plain = is_plain(jobs, self._rules)
         if plain and len(parts) == 1:
             with suppress(IdsKnown):
-                return await self._insert_new(jobs, queue_ids)
-            return inserted(jobs, await self._runner.run("insert/jobs", insert_parameters(jobs, queue_ids)))
-        return await self._runner.run_plan(
+                return await _insert_new(runner, jobs, queue_ids)
+            return inserted(jobs, await runner.run("insert/jobs", insert_parameters(jobs, queue_ids)))
+        return await runner.run_plan(
             lambda: insert_parts(parts, queue_ids) if plain else insert_with_rules(jobs, queue_ids, self._rules),
             len(parts),
+            patient=patience is None,
             weight=weight_of(jobs),
+            patience=patience,
         )
-
-    async def _insert_new(self, jobs: Sequence[NewJob], queue_ids: IdsByQueue) -> list[Inserted]:
-        """Write jobs without keys, whose ids are new unless an answer was lost."""
-        if len(jobs) == 1:
-            rows = await self._runner.run("insert/job", job_parameters(jobs[0], queue_ids[jobs[0].queue]))
-        elif differ_in_payload_alone(jobs) and (same := same_parameters(jobs, queue_ids[jobs[0].queue])):
-            (row,) = await self._runner.run("insert/same_jobs", same)
-            return _inserted_same(jobs, row)
-        else:
-            rows = await self._runner.run("insert/new_jobs", insert_parameters(jobs, queue_ids))
-        return [Inserted(job.id, job.queue, rank, due, True) for job, (rank, due) in zip(jobs, rows, strict=True)]
 
     async def prepare(self, jobs: Sequence[NewJob]) -> Mapping[str, int]:
         """Create these jobs' queues and ordering locks before their transaction locks anything; return the queues' ids.

@@ -33,12 +33,12 @@ from queue_core.model.text import storable
 from queue_core.model.triage.signatures import SignatureFacts
 from queue_core.stores.postgres.change import NoSuchQueue, TargetJob, change, members_of
 from queue_core.stores.postgres.dialect import DIALECT, Rows, load, plain_array, text_array
-from queue_core.stores.postgres.insert import create_queues
 from queue_core.stores.postgres.schedules import rehearse_schedule
 from queue_core.stores.postgres.session.bounds import bounds
 from queue_core.stores.postgres.session.failures import NoRoom
 from queue_core.stores.postgres.session.plans import Plan, run_plan
 from queue_core.stores.postgres.session.pool import ConnectionPool
+from queue_core.stores.postgres.session.queue_ids import create_queues
 from queue_core.stores.postgres.statistics.signatures import set_facts, set_filter
 from queue_core.stores.postgres.upkeep import abandon_operations
 from queue_core.stores.sql.records import id_or_none, known_ids

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from queue_core.errors import QueueCoreError, TransactionError
 from queue_core.model.job import Outcome, Ready
 from queue_core.model.rules import Rules, rules_of
+from queue_core.ports.locks import LockHeld
 from queue_core.runtime import parts_of
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
-from queue_core.stores.postgres.session.failures import LockHeld
 from queue_core.stores.postgres.session.plans import ANSWER, ROW, Ahead, Last, Plan
 from queue_core.stores.postgres.session.runner import SerialRunner
 

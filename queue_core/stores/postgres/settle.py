@@ -13,6 +13,7 @@ from queue_core.model.outcome import EXCEPTION, LOST_ONCE, lost_too_often
 from queue_core.model.report import HISTOGRAM_BOUNDS
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.signature import sign
+from queue_core.ports.locks import LockHeld
 from queue_core.stores.postgres.capacity import limited
 from queue_core.stores.postgres.claim import ClaimBehind, Claimed
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
@@ -41,7 +42,6 @@ from queue_core.stores.postgres.ordering import (
     with_keys,
 )
 from queue_core.stores.postgres.scans.blocks import NOWHERE, WHOLE, BlockScan
-from queue_core.stores.postgres.session.failures import LockHeld
 from queue_core.stores.postgres.session.plans import Ahead, Plan
 from queue_core.stores.postgres.session.runner import SerialRunner
 

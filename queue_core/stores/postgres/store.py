@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -26,18 +25,20 @@ from queue_core.model.job import (
 from queue_core.model.report import JobStack
 from queue_core.model.rules import Rules, mention
 from queue_core.model.settings import PostgresSettings, RetentionSettings
+from queue_core.ports.locks import LockHeld
 from queue_core.ports.store import ClaimRequest, DueWork, Led
 from queue_core.stores.postgres import logs
 from queue_core.stores.postgres.claim import PostgresClaims
 from queue_core.stores.postgres.dialect import Rows, text_array
-from queue_core.stores.postgres.insert import QUEUES, PostgresInserts, QueueIds
+from queue_core.stores.postgres.insert import PostgresInserts, Runners
 from queue_core.stores.postgres.migrate import require_schema
 from queue_core.stores.postgres.ordering import promote_with_keys
 from queue_core.stores.postgres.scans.blocks import BlockScan
-from queue_core.stores.postgres.session.failures import LockHeld
+from queue_core.stores.postgres.session.epoch import LeaseEpoch
 from queue_core.stores.postgres.session.heartbeat import PostgresHeartbeat
 from queue_core.stores.postgres.session.listening import Notifications
 from queue_core.stores.postgres.session.plans import make_days
+from queue_core.stores.postgres.session.queue_ids import QUEUES, QueueIds
 from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.session.signals import PostgresSignals
 from queue_core.stores.postgres.session.transaction import Transactions
@@ -45,14 +46,10 @@ from queue_core.stores.postgres.settle import Settles, complete, reclaim
 from queue_core.stores.postgres.statistics.releases import register_release
 from queue_core.stores.postgres.upkeep import EVER, READY_ENOUGH, READY_REST, DueTimes, PostgresUpkeep, ScanTimes
 
-logger = logging.getLogger("queue_core.worker")
-
 LOCKED_SECONDS = 0.1
 """Seconds until ordering keys that another transaction has locked are tried again."""
 FEW_DUE = 10
 """At most so many due jobs found by a read whose time is taken as that of the read itself."""
-EPOCH_SECONDS = 5.0
-"""For how long it is known where the lease epoch was raised: a worker that hung finds out when it goes on."""
 HORIZON = 3.0
 """Seconds within which a due time is notified to the leader: more than its longest rest."""
 
@@ -74,8 +71,8 @@ class PostgresStore:
         self._sessions = self._notifications.sessions
         # A runner for each kind of work, so that none waits for all calls of another: an enqueue does not wait for
         # reads of results, nor a plain settle for one of ordering keys that another transaction has locked.
-        runners = [SerialRunner(settings, self._sessions) for _ in range(7)]
-        self._inserts, self._claims, settles, self._sweeps, self._reads, self._logs, self._keyed = runners
+        runners = [SerialRunner(settings, self._sessions) for _ in range(9)]
+        self._inserts, self._claims, settles, self._sweeps, self._reads, self._logs, self._keyed, *others = runners
         retention, rules = retention or RetentionSettings(), rules or {}
         self._upkeep = PostgresUpkeep(self._sweeps, self._keyed, settings, retention, rules)
         # Seconds; a thousand years mean never.
@@ -83,12 +80,11 @@ class PostgresStore:
         self._signals = PostgresSignals(self._notifications)
         # duties and the workers of this process that lead them, as far as is known
         self._leading: set[tuple[str, str]] = set()
-        # time.monotonic until which the lease epoch counts as this database's
-        self._epoch_known = float("-inf")
+        self._epoch = LeaseEpoch(self._sweeps)
         self._transactions = Transactions(settings, partial(self._sweeps.run_plan, make_days))
         self._queue_ids = QueueIds()
         self._settling = Settles(settles, self._keyed, rules, self._queue_ids.known)
-        self.inserter = PostgresInserts(self._inserts, self._reads, self._queue_ids, rules)
+        self.inserter = PostgresInserts(Runners(self._inserts, *others), self._reads, self._queue_ids, rules)
         self._claimer = PostgresClaims(
             self._claims, self._sweeps, rules, lambda queue: self._notifications.call_here("ready", queue), self.hears
         )
@@ -125,7 +121,13 @@ class PostgresStore:
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Write the jobs, all or none, as queued or scheduled, creating their queues; return results in their order."""
-        inserted = await self.inserter.insert(jobs)
+        return self._written(jobs, await self.inserter.insert(jobs))
+
+    async def insert_soon(self, jobs: Sequence[NewJob], patience: float, again: bool) -> list[Inserted]:
+        """See queue_core.ports.locks.LockingStore."""
+        return self._written(jobs, await self.inserter.insert_soon(jobs, patience, again))
+
+    def _written(self, jobs: Sequence[NewJob], inserted: list[Inserted]) -> list[Inserted]:
         if any(_soon(job.delay, job.run_at) for job, one in zip(jobs, inserted, strict=True) if one.due is not None):
             self._signals.soon()
         return inserted
@@ -155,8 +157,7 @@ class PostgresStore:
         queue_id = await self._queue_ids.find(request.queue, self._claims)
         if queue_id is None or request.limit <= 0:
             return []
-        if time.monotonic() >= self._epoch_known:
-            await self._check_epoch()
+        await self._epoch.check()
         claims = await self._claimer.claim(queue_id, request)
         if not claims:
             await self._queue_ids.doubt(self._claims)
@@ -314,7 +315,7 @@ class PostgresStore:
             return False
         self._leading.add((duty, worker))
         if not rows[0][2]:
-            await self._raise_epoch((await self._token_place())[0])
+            await self._epoch.renew()
         return True
 
     def hears(self) -> bool:
@@ -355,36 +356,6 @@ class PostgresStore:
                 raise
             return "", await self.leaders(duties)
         return rows[0][0], {duty: Led(worker, seconds) for _, duty, worker, seconds in rows if duty is not None}
-
-    async def _check_epoch(self) -> None:
-        """Raise the lease epoch where its live copy is another database's, of which this one is a copy: one that was
-        restored from a dump, or made from a template, knows nothing of the tokens given out since."""
-        place, is_here = await self._token_place()
-        # A role that may not ask, or not raise it, does not try again and again.
-        known = time.monotonic() + EPOCH_SECONDS if place else float("inf")
-        if not is_here:
-            try:
-                await self._raise_epoch(place)
-            except StoreRefused as error:
-                if error.passing:
-                    raise
-                logger.warning("tokens go on where they are, also in a restored database: %s", error)
-                known = float("inf")
-        self._epoch_known = known
-
-    async def _token_place(self) -> tuple[str, bool]:
-        """Return where tokens are given out, "" where that is not reported, and whether the epoch was raised there."""
-        try:
-            ((place, is_here),) = await self._sweeps.run("store/epoch_place", light=True)
-        except StoreRefused as error:
-            if error.passing:
-                raise
-            return "", True
-        return place, is_here
-
-    async def _raise_epoch(self, place: str) -> None:
-        """Raise the lease epoch, also after a crash of the server, which empties its unlogged live copy."""
-        await self._sweeps.transaction([("store/epoch_lock", None), ("store/epoch_raise", {"place": place})])
 
     async def prepare_history(self) -> None:
         """Create the history's partitions for today and the days ahead."""

@@ -18,13 +18,13 @@ from queue_core.errors import QueueCoreError, StoreRefused
 from queue_core.model.operation import ABANDONED, NEVER_STARTED
 from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings, RetentionSettings
+from queue_core.ports.locks import LockHeld
 from queue_core.stores.postgres.dialect import Rows, load, plain_array
 from queue_core.stores.postgres.logs import LogRemoval
 from queue_core.stores.postgres.ordering import PendingKeys, UnusedKeys, lock_free_keys, unblock_next
 from queue_core.stores.postgres.scans.blocks import BlockScan
 from queue_core.stores.postgres.session.bounds import Connection
 from queue_core.stores.postgres.session.connection import BY_INDEX, connect, connection_options
-from queue_core.stores.postgres.session.failures import LockHeld
 from queue_core.stores.postgres.session.plans import Plan, make_days
 from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.statistics.totals import Titles

@@ -14,7 +14,8 @@ from psycopg import sql
 from queue_core.model.job import Claim
 from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
-from queue_core.stores.postgres.store import EPOCH_SECONDS, PostgresStore
+from queue_core.stores.postgres.session.epoch import EPOCH_SECONDS
+from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, new_job, outcome
 from tests.postgres.schema.programs import backup_programs, run
 from tests.postgres.traps.hands import Hand

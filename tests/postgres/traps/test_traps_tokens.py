@@ -144,8 +144,8 @@ async def test_trap_1_two_leaders_raise_the_epoch_once(postgres_url: str) -> Non
             assert hand.do("select e.epoch, l.epoch from lease_epoch e, lease_epoch_live l") == [(1, 1)]
             hand.do("delete from lease_epoch_live")
             with hand.transaction():
-                hand.do("store/epoch_lock")
-                hand.do("store/epoch_raise", {"place": "here"})
+                hand.do("epoch/lock")
+                hand.do("epoch/raise", {"place": "here"})
             ((raised, live),) = hand.do("select e.epoch, l.epoch from lease_epoch e, lease_epoch_live l")
             assert raised == live > 1
             await second.acquire_leadership("sweep", "leader-2", 0)

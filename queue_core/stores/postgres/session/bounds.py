@@ -92,14 +92,20 @@ class Try:
 
     @asynccontextmanager
     async def transaction(
-        self, connection: Connection, seconds: float, silent: int = SILENT_MS, begin: str = "bounds/begin"
+        self,
+        connection: Connection,
+        seconds: float,
+        silent: int = SILENT_MS,
+        begin: str = "bounds/begin",
+        patience: int = PATIENCE_MS,
     ) -> AsyncIterator[None]:
         """Commit the statements of the block, on a connection in autocommit mode; an exception rolls it back.
 
-        Each statement may take so many seconds; `silent`: how many milliseconds the server waits for the next one.
+        Each statement may take so many seconds; `silent`: how many milliseconds the server waits for the next one;
+        `patience`: how many it waits for a lock.
         """
         try:
-            await connection.execute(bounded_begin(seconds, silent, begin), prepare=False)
+            await connection.execute(bounded_begin(seconds, silent, begin, patience), prepare=False)
             self.started()
             yield
         except BaseException:
@@ -116,9 +122,11 @@ def silent_ms(weight: int) -> int:
     return SILENT_MS + weight // BYTES_PER_MS
 
 
-def bounded_begin(seconds: float, silent: int = SILENT_MS, begin: str = "bounds/begin") -> bytes:
+def bounded_begin(
+    seconds: float, silent: int = SILENT_MS, begin: str = "bounds/begin", patience: int = PATIENCE_MS
+) -> bytes:
     """Return what begins a transaction with its bounds, in one message."""
-    return load(begin) + b";\n" + bounds(seconds, silent)
+    return load(begin) + b";\n" + bounds(seconds, silent, patience)
 
 
 def commit() -> bytes:
@@ -133,12 +141,12 @@ async def rollback(connection: Connection) -> None:
             await connection.execute(load("bounds/rollback"), prepare=False)
 
 
-def bounds(seconds: float, silent: int = SILENT_MS) -> bytes:
+def bounds(seconds: float, silent: int = SILENT_MS, patience: int = PATIENCE_MS) -> bytes:
     """Return the statement that bounds its transaction; each statement may take so many seconds."""
     statement = max(1, round(seconds * 1000))
     return load("bounds/bounds") % {
         b"silent": silent,
-        b"patience": min(PATIENCE_MS, statement),
+        b"patience": min(patience, statement),
         b"statement": statement,
         b"unread": UNREAD_MS,
     }
@@ -158,13 +166,21 @@ async def run_bounded(
         return await cursor.fetchall() if cursor.description else []
 
 
+def patient_ms(statement: int) -> int:
+    """Return how long to wait for a lock at most, given for how many milliseconds a statement may run.
+
+    A little less, so that the error has what it waited for.
+    """
+    return max(1, statement * 8 // 9)
+
+
 def limits(seconds: float, patient: bool = False) -> bytes:
     """Return the prefix of a statement's message with which it ends by itself when its client has given up.
 
     Who is not `patient` tries again when a lock is not to be had soon.
     """
     statement = max(1, round(seconds * 1000))
-    patience = statement if patient else min(PATIENCE_MS, statement)
+    patience = patient_ms(statement) if patient else min(PATIENCE_MS, statement)
     return load("bounds/limits") % {b"patience": patience, b"statement": statement} + b"\n"
 
 

@@ -8,6 +8,7 @@ import psycopg
 from psycopg import errors as pg
 
 from queue_core.errors import InvalidJob, QueueCoreError, SchemaError, SchemaMissing, StoreRefused, StoreUnavailable
+from queue_core.ports.locks import LockHeld
 
 RETRIED = (pg.DeadlockDetected, pg.SerializationFailure)
 BROKEN = (
@@ -22,8 +23,6 @@ BROKEN = (
 
 FORGOTTEN = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
 """Prepared statements that are not in the session, or another client's: a pooler in transaction mode swaps sessions."""
-
-HELD = "others hold rows that this needs, and do not let go of them"
 
 FULL = (pg.DiskFull, pg.OutOfMemory, pg.InsufficientResources, pg.ConfigurationLimitExceeded)
 """The server has no room for one statement: disk, memory. It goes on with others, and with this one later."""
@@ -67,7 +66,7 @@ def translate(error: BaseException) -> QueueCoreError:
     if isinstance(error, pg.UndefinedTable | pg.InvalidSchemaName):
         return SchemaMissing(0, 1, found[1] if (found := _PLACE.search(str(error))) else "")
     if isinstance(error, pg.LockNotAvailable):
-        return LockHeld()
+        return LockHeld("postgres")
     text = str(error).strip().splitlines()
     if isinstance(error, pg.SyntaxErrorOrAccessRuleViolation):
         return SchemaError(f"the database's schema does not fit this version: {text[0]}")
@@ -96,10 +95,3 @@ def refused(error: psycopg.Error | BaseException) -> StoreRefused:
         return NoRoom("postgres", text[0], passing=True)
     passing = isinstance(error, (*RETRIED, pg.LockNotAvailable)) or lacks_a_day(error)
     return StoreRefused("postgres", text[0] if text else type(error).__name__, passing)
-
-
-class LockHeld(StoreRefused):
-    """A lock was not to be had in time; nothing was written."""
-
-    def __init__(self) -> None:
-        super().__init__("postgres", HELD, passing=True)

@@ -13,7 +13,15 @@ from typing import Any, NamedTuple, TypeVar
 import psycopg
 
 from queue_core.stores.postgres.dialect import Rows, load
-from queue_core.stores.postgres.session.bounds import SILENT_MS, Try, bounded_begin, closed_by_server, commit, rollback
+from queue_core.stores.postgres.session.bounds import (
+    PATIENCE_MS,
+    SILENT_MS,
+    Try,
+    bounded_begin,
+    closed_by_server,
+    commit,
+    rollback,
+)
 from queue_core.stores.postgres.session.sessions import Session
 
 T = TypeVar("T")
@@ -70,13 +78,24 @@ class Messages:
     longer than the statements; and what the first has locked is locked all that time.
     """
 
-    def __init__(self, session: Session, one: Try, schema: str, seconds: float, silent: int = SILENT_MS) -> None:
-        """Each statement may take so many seconds; `silent`: how many milliseconds the server waits for a message."""
+    def __init__(
+        self,
+        session: Session,
+        one: Try,
+        schema: str,
+        seconds: float,
+        silent: int = SILENT_MS,
+        patience: int = PATIENCE_MS,
+    ) -> None:
+        """Each statement may take so many seconds.
+
+        `silent`: how many milliseconds the server waits for a message; `patience`: how many it waits for a lock.
+        """
         self._session = session
         self._try = one
         self._schema = schema
         # what comes before the statements that wait to be sent, and these, with the lists for their rows
-        self._begin = [(bounded_begin(seconds, silent), None)]
+        self._begin = [(bounded_begin(seconds, silent, patience=patience), None)]
         self._waiting: list[tuple[bytes, Mapping[str, Any], Rows]] = []
         self._committed = False
 

@@ -20,6 +20,7 @@ from psycopg.rows import AsyncRowFactory, dict_row, tuple_row
 
 from queue_core.errors import QueueCoreError, StoreRefused, StoreUnavailable
 from queue_core.model.settings import PostgresSettings
+from queue_core.ports.locks import LockHeld
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.migrate import EARLIER, OTHERS, VERSION, missing, require
 from queue_core.stores.postgres.session.bounds import (
@@ -29,13 +30,13 @@ from queue_core.stores.postgres.session.bounds import (
     closed_by_server,
     cut,
     limits,
+    patient_ms,
     run_bounded,
 )
 from queue_core.stores.postgres.session.connection import close_all, connect, connection_options, found_pooler, prepares
 from queue_core.stores.postgres.session.failures import (
     BROKEN,
     FORGOTTEN,
-    HELD,
     RETRIED,
     is_full,
     lacks_a_day,
@@ -209,7 +210,7 @@ class ConnectionPool:
         except (*RETRIED, pg.UniqueViolation) as error:
             raise _InTheWay(str(error)) from error
         except pg.LockNotAvailable as error:
-            raise StoreRefused("postgres", HELD, passing=True) from error
+            raise LockHeld("postgres") from error
         except FORGOTTEN as error:
             found_pooler(self._settings, str(error))
             await self._drop(generation)
@@ -261,7 +262,8 @@ class ConnectionPool:
             await connection.close()
         # Through a pooler in transaction mode neither these options nor a SET reach the right session: see `limits`.
         limit = max(1, int(self._settings.timeout * 900))
-        ours = f"{PLANNED} -c statement_timeout={limit} -c tcp_user_timeout={limit}"
+        bounds = {"statement_timeout": limit, "lock_timeout": patient_ms(limit), "tcp_user_timeout": limit}
+        ours = PLANNED + "".join(f" -c {name}={value}" for name, value in bounds.items())
         level = psycopg.IsolationLevel.READ_COMMITTED
         return await connect(self._settings, connection_options(self._settings, ours), level)
 

@@ -16,8 +16,10 @@ from psycopg.rows import tuple_row
 
 from queue_core.errors import StoreUnavailable
 from queue_core.model.settings import PostgresSettings
+from queue_core.ports.locks import LockHeld
 from queue_core.stores.postgres.dialect import Rows, load
 from queue_core.stores.postgres.session.bounds import (
+    PATIENCE_MS,
     SILENT_MS,
     Connection,
     Try,
@@ -27,7 +29,7 @@ from queue_core.stores.postgres.session.bounds import (
     silent_ms,
 )
 from queue_core.stores.postgres.session.connection import found_pooler, prepares
-from queue_core.stores.postgres.session.failures import FORGOTTEN, LockHeld, is_broken, lacks_a_day, translate
+from queue_core.stores.postgres.session.failures import FORGOTTEN, is_broken, lacks_a_day, translate
 from queue_core.stores.postgres.session.plans import Ahead, Messages, Plan, make_days, run_plan
 from queue_core.stores.postgres.session.sessions import Session, Sessions
 
@@ -97,25 +99,34 @@ class SerialRunner:
 
         return await self.run_plan(plan)
 
-    async def run_plan(self, begin: Callable[[], Plan[T]], times: int = 1, patient: bool = True, weight: int = 0) -> T:
+    async def run_plan(
+        self,
+        begin: Callable[[], Plan[T]],
+        times: int = 1,
+        patient: bool = True,
+        weight: int = 0,
+        patience: float | None = None,
+    ) -> T:
         """Run a plan in one transaction, within so many time limits; again if other transactions conflict with it.
 
-        `weight`: about how many bytes it sends.
+        `weight`: about how many bytes it sends; `patience`: for how many seconds it waits for a lock.
 
         Raises:
             StoreUnavailable: no connection or no answer in time; the plan may or may not have been committed.
-            LockHeld: nothing was written; at once when it is not `patient` and has a patience of its own.
+            LockHeld: nothing was written; the first time when it is not `patient`.
         """
 
         seconds, silent = self._settings.timeout * times, silent_ms(weight)
+        patience_ms = PATIENCE_MS if patience is None else max(1, round(patience * 1000))
+        return await self._again(self._planned(begin, seconds, silent, patience_ms), times, patient)
 
-        return await self._again(self._planned(begin, seconds, silent), times, patient)
-
-    def _planned(self, begin: Callable[[], Plan[T]], seconds: float, silent: int = SILENT_MS) -> Work[T]:
+    def _planned(
+        self, begin: Callable[[], Plan[T]], seconds: float, silent: int = SILENT_MS, patience_ms: int = PATIENCE_MS
+    ) -> Work[T]:
         async def work(session: Session, one: Try) -> T:
             if prepares(self._settings):
-                return await Messages(session, one, self.schema, seconds, silent).run(begin())
-            async with one.transaction(session.connection, seconds, silent):
+                return await Messages(session, one, self.schema, seconds, silent, patience_ms).run(begin())
+            async with one.transaction(session.connection, seconds, silent, patience=patience_ms):
                 return await run_plan(begin(), partial(self._step, session))
 
         return work
@@ -132,7 +143,7 @@ class SerialRunner:
                     return await self._run_in_time(work, one)
                 except (psycopg.Error, OSError, TimeoutError) as error:
                     if isinstance(error, pg.LockNotAvailable) and not patient:
-                        raise LockHeld from error
+                        raise LockHeld("postgres") from error
                     if isinstance(error, FORGOTTEN):
                         found_pooler(self._settings, str(error))
                     if lacks_a_day(error) and attempt == 1:

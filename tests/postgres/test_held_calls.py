@@ -1,0 +1,109 @@
+"""Calls that wait for what another transaction holds, and those of the same process that do not."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from queue_core import JobQueue
+from queue_core.errors import StoreRefused
+from queue_core.model.rules import QueueRules
+from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings
+from tests.waiting import PATIENCE, eventually
+
+QUEUES = {"limited": QueueRules(limit=100), "fifo": QueueRules(fifo=True), "aging": QueueRules(aging=60)}
+HELD: dict[str, dict[str, Any]] = {
+    "unique": {"unique": "k"},
+    "ordering": {"ordering_key": "k"},
+    "limit": {"queue": "limited"},
+    "fifo": {"queue": "fifo"},
+    "aging": {"queue": "aging"},
+}
+FREE: tuple[dict[str, Any], ...] = ({}, {"unique": "other"}, {"ordering_key": "other"}, {"queue": "another"})
+Caller = psycopg.AsyncConnection[tuple[Any, ...]]
+WAITERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
+def opened(postgres_url: str, timeout: float, redis: RedisSettings | None = None) -> JobQueue:
+    postgres = PostgresSettings(url=postgres_url, timeout=timeout)
+    return JobQueue(settings=JobsSettings(postgres=postgres, redis=redis or RedisSettings(), queues=QUEUES))
+
+
+@pytest.fixture(params=["postgres+redis", "postgres"])
+async def jobs(
+    request: pytest.FixtureRequest, postgres_url: str, redis_url: str, redis_prefix: str
+) -> AsyncIterator[JobQueue]:
+    """Whose time limit is far away."""
+    redis = RedisSettings(url=redis_url, prefix=redis_prefix) if request.param == "postgres+redis" else None
+    async with opened(postgres_url, 10 * PATIENCE, redis) as one:
+        yield one
+
+
+@pytest.fixture
+async def holder(postgres_url: str) -> AsyncIterator[Caller]:
+    """The connection of the transaction that others wait for."""
+    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
+        yield connection
+
+
+async def waiters(connection: Caller) -> int:
+    (count,) = await (await connection.execute(WAITERS)).fetchone() or (0,)
+    return int(count)
+
+
+@pytest.mark.parametrize("held", HELD)
+async def test_no_other_call_waits_behind_one(jobs: JobQueue, holder: Caller, held: str) -> None:
+    await jobs.enqueue("anything", connection=holder, **HELD[held])
+    async with asyncio.timeout(PATIENCE):
+        # One of the same batch, then some that come while one waits for good.
+        calls = [asyncio.create_task(jobs.enqueue("anything", **options)) for options in (HELD[held], *FREE)]
+        await asyncio.gather(*calls[1:])
+        assert await eventually(lambda: waiters(holder))
+        for options in FREE:
+            await jobs.enqueue("anything", **options)
+        assert not calls[0].done()
+        await holder.rollback()
+        assert (await calls[0]).created
+
+
+async def test_many_that_wait_for_many_keys(jobs: JobQueue, holder: Caller) -> None:
+    keys = [f"k{number}" for number in range(20)]
+    for key in keys:
+        await jobs.enqueue("anything", unique=key, connection=holder)
+    async with asyncio.timeout(PATIENCE):
+        calls = [asyncio.create_task(jobs.enqueue("anything", unique=key)) for key in 2 * keys]
+        assert await eventually(lambda: waiters(holder))
+        assert (await jobs.enqueue("anything", unique="free")).created
+        await holder.commit()
+        handles = await asyncio.gather(*calls)
+    assert not any(handle.created for handle in handles)
+    assert await jobs.count("type:anything") == len(keys) + 1
+
+
+@pytest.mark.parametrize("held", HELD)
+async def test_nothing_goes_on_when_its_time_is_over(postgres_url: str, holder: Caller, held: str) -> None:
+    async with opened(postgres_url, 1.0) as jobs:
+        await jobs.enqueue("anything", connection=holder, **HELD[held])
+        async with asyncio.timeout(PATIENCE):
+            with pytest.raises(StoreRefused, match="do not let go"):
+                await jobs.enqueue("anything", **HELD[held])
+        assert await waiters(holder) == 0
+        await holder.rollback()
+        assert await jobs.count("type:anything") == 0
+
+
+async def test_the_connection_of_a_call_is_not_kept(jobs: JobQueue, postgres_url: str) -> None:
+    """An application that forgets to close one counts on its end, which rolls its transaction back."""
+    connections = [psycopg.connect(postgres_url)]
+    await jobs.enqueue("anything", unique="k", connection=connections[0])
+    left = weakref.ref(connections[0])
+    with pytest.warns(ResourceWarning, match="was deleted while still open"):
+        connections.clear()
+    assert left() is None
+    async with asyncio.timeout(PATIENCE):
+        assert (await jobs.enqueue("anything", unique="k")).created
