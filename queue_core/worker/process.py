@@ -29,6 +29,7 @@ from queue_core.errors import (
     StoreUnavailable,
 )
 from queue_core.queue import JobQueue
+from queue_core.runtime import FIRST, MOST
 from queue_core.worker.options import (
     EXIT_FAILED,
     EXIT_LIFESPAN,
@@ -105,7 +106,7 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
     watching = asyncio.create_task(guard.run())
     code = 0
     try:
-        await jobs.open()
+        await _open(jobs, worker)
         if options.note is not None:
             # Not before: where the store cannot be used it has no jobs, which the service would take back.
             write_note(options.note, worker.id, jobs.settings)
@@ -129,6 +130,29 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
     last.daemon = True
     last.start()
     return code
+
+
+async def _open(jobs: JobQueue, worker: Worker) -> None:
+    """Open the queue object, again and again while its store cannot be used, until the worker is to stop.
+
+    A new process would have to import everything again, and its service lets more and more time pass between two.
+    """
+    pause, reason = FIRST, ""
+    while True:
+        try:
+            await jobs.open()
+        except (SchemaEarlier, SchemaNewer):
+            raise  # no waiting makes these right
+        except (StoreUnavailable, SchemaError) as error:
+            if worker.stopping:
+                raise
+            if str(error) != reason:
+                reason = str(error)
+                logger.warning("the worker starts as soon as its store can be used: %s", error)
+            await asyncio.sleep(pause)
+            pause = min(MOST, 2 * pause)
+        else:
+            return
 
 
 def end(code: int) -> None:

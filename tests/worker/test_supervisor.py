@@ -184,6 +184,26 @@ def test_a_process_that_dies_at_its_start_is_not_replaced_at_once(tmp_path: Path
         assert service.code() == 0
 
 
+@pytest.mark.parametrize("gone", ["its store", "its service"])
+async def test_a_process_waits_for_its_store(tmp_path: Path, gone: str) -> None:
+    """It starts when the store is there, and is not replaced by one that imports everything again."""
+    (tmp_path / "jobs.db").mkdir()
+    with serving(tmp_path, processes=1) as service:
+        assert await eventually(lambda: "starts as soon as its store can be used: sqlite" in service.log), service.log
+        (pid,) = service.pids
+        if gone == "its service":
+            service.process.kill()
+            assert await eventually(lambda: not exists(pid))
+            return
+        (tmp_path / "jobs.db").rmdir()
+        async with JobQueue(sqlite=tmp_path / "jobs.db") as jobs:
+            handle = await jobs.enqueue("which_process")
+            assert await handle.result(PATIENCE) == pid
+        service.send(signal.SIGTERM)
+        assert service.code() == 0
+    assert service.log.count("starts as soon as") == 1
+
+
 async def test_workers_end_when_their_service_is_killed(tmp_path: Path, jobs: JobQueue) -> None:
     """They drain: what runs may finish."""
     with serving(tmp_path) as service:
