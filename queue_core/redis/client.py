@@ -269,6 +269,10 @@ def _options(settings: RedisSettings) -> dict[str, Any]:
     }
 
 
+LATE = 1.0
+"""Seconds by which a time limit ends late where a handler, or whatever stops the process, has held up the loop."""
+
+
 def reason_of(error: BaseException) -> str:
     """Return an error of the driver in words; what a server without a login answers is a page about its protocol."""
     text = str(error) or type(error).__name__
@@ -285,13 +289,19 @@ async def within(seconds: float | None, circuit: Circuit | None = None) -> Async
         raise DispatchUnavailable(circuit.reason)
     era = 0 if circuit is None else circuit.era
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(seconds) as limit:
             yield
     except (RedisError, OSError, TimeoutError) as error:
         reason = reason_of(error)
         # A key that is not ours is no loss of the server: other queues go on, and the audit has to reach it.
-        if circuit is not None and not reason.startswith("WRONGTYPE"):
+        if circuit is not None and not reason.startswith("WRONGTYPE") and not _overslept(limit):
             circuit.failed(reason, era)
         raise DispatchUnavailable(reason) from error
     if circuit is not None:
         circuit.worked(era)
+
+
+def _overslept(limit: asyncio.Timeout) -> bool:
+    """Return whether a time limit ended late: this process did not go on, and the answer may be there, not read yet."""
+    ends = limit.when()
+    return limit.expired() and ends is not None and asyncio.get_running_loop().time() - ends > LATE

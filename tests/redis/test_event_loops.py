@@ -1,15 +1,18 @@
-"""A connection that was cut is a lost server on each event loop: uvloop calls its use an error in the program."""
+"""What is a lost server: a connection that was cut, on each event loop, and not a loop that was held up."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 import redis
 import uvloop
 
 from queue_core.model.settings import RedisSettings
-from queue_core.redis.client import make_client
+from queue_core.ports.delivery import DispatchUnavailable
+from queue_core.redis.client import LATE, make_client, within
+from queue_core.runtime import Circuit
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
@@ -31,3 +34,18 @@ def test_a_command_on_a_connection_that_was_cut_meets_a_lost_server(loop: str, s
 
     with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         runner.run(work())
+
+
+@pytest.mark.parametrize("seconds", [0.0, LATE + 0.5])
+async def test_a_loop_that_was_held_up_is_no_loss_of_redis(seconds: float) -> None:
+    """The answer came long ago: a handler that blocks had the log say that Redis was lost, and back at once."""
+    circuit = Circuit("redis")
+
+    async def call() -> None:
+        async with within(0.01, circuit):
+            time.sleep(seconds)  # noqa: ASYNC251 - what such a handler does
+            await asyncio.Event().wait()
+
+    with pytest.raises(DispatchUnavailable):
+        await call()
+    assert (circuit.lost_since is None) == (seconds > LATE)
