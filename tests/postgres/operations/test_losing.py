@@ -92,7 +92,7 @@ async def test_locked_tables_cost_bounded_time_and_no_connection(postgres_url: s
     async with database.connection.transaction():
         await database.do("lock table jobs_dead in access exclusive mode")
         error = await refused(lambda: inspector.jobs(Filter(), 10))
-        assert error.reason == f"no answer within {TIMEOUT:g} s"
+        assert "do not let go" in error.reason, "the server answers"
         await refused(lambda: operations.change("retry", ["0197f3c2-1111-7abc-8def-0123456789ab"]))
         left = "select count(*) from pg_stat_activity where state = 'active' and wait_event_type = 'Lock'"
         assert await database.value(left) == 0
@@ -110,8 +110,10 @@ async def test_a_server_that_turns_read_only_is_left_for_the_new_primary(
     await own_database.do("alter system set default_transaction_read_only = on")
     await own_database.do("select pg_reload_conf()")
     await own_database.until("select current_setting('default_transaction_read_only') = 'on'")
-    await refused(lambda: operations.resume("q"))
-    await refused(lambda: operations.resume("q"))
+    # On the connection that it had, and then on new ones.
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="postgres accepts no writes: .*read-only"):
+            await operations.resume("q")
     await own_database.do("alter system reset default_transaction_read_only")
     await own_database.do("select pg_reload_conf()")
     await own_database.until("select current_setting('default_transaction_read_only') = 'off'")

@@ -34,6 +34,9 @@ login, no such database, resources (see `FULL`), shut down or out of time, disk.
 _PLACE = re.compile(r'"(\w+)\.\w+"')
 """The schema in an error about a table, in any language of the server."""
 
+_READ_ONLY = re.compile("session is read-only|server is in hot standby mode")
+"""Of libpq, whose errors about an address have no codes."""
+
 
 def is_broken(error: BaseException) -> bool:
     """Return whether an error makes its connection unusable."""
@@ -47,6 +50,12 @@ def is_full(error: BaseException) -> bool:
 
 class NoRoom(StoreRefused):
     """The server's disk, or another store of its, is full; the statement has changed nothing."""
+
+
+class NoWrites(StoreUnavailable):
+    """The server answers, and is a standby, or its database or user may only read."""
+
+    happened = "accepts no writes"
 
 
 class QueuesLost(StoreUnavailable):
@@ -74,7 +83,9 @@ def translate(error: BaseException) -> QueueCoreError:
         return InvalidJob(f"the database refused a value: {text[0] if text else type(error).__name__}")
     if answered(error):
         return refused(error)
-    return StoreUnavailable("postgres", text[0] if text else "no answer in time")
+    reason = text[0] if text else "no answer in time"
+    reads = isinstance(error, pg.ReadOnlySqlTransaction) or _READ_ONLY.search(reason)
+    return (NoWrites if reads else StoreUnavailable)("postgres", reason)
 
 
 def lacks_a_day(error: BaseException | None) -> bool:
