@@ -65,7 +65,7 @@ class Application:
             status, body, retry_after = 503, {"error": str(full)}, full.retry_after
         except StoreUnavailable:
             status, body, retry_after = 503, {"error": "the queue cannot be reached"}, 5
-        except (InvalidJob, ValueError) as error:
+        except (InvalidJob, ValueError, RecursionError) as error:
             status, body = 400, {"error": str(error)}
         except JobNotFound as error:
             status, body = 404, {"error": str(error)}

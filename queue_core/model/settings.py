@@ -75,7 +75,7 @@ def _schema(value: str) -> str:
     if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", value):
         raise ValueError("a schema's name is made of a to z, 0 to 9 and _, not with a digit first, 63 at most")
     if value.startswith("pg_") or value in ("public", "information_schema"):
-        raise ValueError(f"the schema '{value}' is not the queue's own; name one for it alone")
+        raise ValueError(f"the schema '{value}' is PostgreSQL's, as all of pg_ are; name one for the queue alone")
     return value
 
 

@@ -119,6 +119,7 @@ async def test_while_the_queue_is_full_it_says_when_to_come_again(server: Server
 async def test_what_is_wrong_is_said(server: Server) -> None:
     assert (await server.ask("POST", "/thumbnails", b"[]")).status == 400
     assert (await server.ask("POST", "/thumbnails", b"{")).status == 400
+    assert (await server.ask("POST", "/thumbnails", b"[" * 60_000)).status == 400
     assert (await server.ask("POST", "/thumbnails", b" " * (1 << 17))).status == 413
     assert (await server.ask("GET", "/thumbnails/nobody")).status == 404
     assert (await server.ask("DELETE", "/thumbnails")).status == 404

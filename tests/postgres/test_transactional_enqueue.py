@@ -72,6 +72,14 @@ async def test_a_blocking_connection(jobs: JobQueue, postgres_url: str) -> None:
         await gone.status()
 
 
+@pytest.mark.parametrize("options", [{}, {"unique": "k"}, {"ordering_key": "k"}])
+async def test_a_connection_whose_texts_are_bytes(jobs: JobQueue, postgres_url: str, options: dict[str, str]) -> None:
+    with psycopg.connect(postgres_url, client_encoding="SQL_ASCII") as connection:
+        handle = await jobs.enqueue("anything", {"to": "ü"}, connection=connection, **options)
+    assert handle.created
+    assert (await jobs.get(handle.id)).payload == {"to": "ü"}
+
+
 async def test_a_blocking_client_writes_in_the_thread_of_its_caller(jobs: JobQueue, postgres_url: str) -> None:
     queue = jobs.blocking()
 

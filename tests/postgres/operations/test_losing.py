@@ -112,7 +112,7 @@ async def test_a_server_that_turns_read_only_is_left_for_the_new_primary(
     await own_database.until("select current_setting('default_transaction_read_only') = 'on'")
     # On the connection that it had, and then on new ones.
     for _ in range(2):
-        with pytest.raises(StoreUnavailable, match="postgres accepts no writes: .*read-only"):
+        with pytest.raises(StoreUnavailable, match=r"postgres accepts no writes: .*read-only"):
             await operations.resume("q")
     await own_database.do("alter system reset default_transaction_read_only")
     await own_database.do("select pg_reload_conf()")

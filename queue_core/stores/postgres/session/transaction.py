@@ -51,15 +51,22 @@ async def run_on(
         async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
             await cursor.execute(load(query, schema), params, binary=True)
             try:
-                return await cursor.fetchall() if _may_have_rows(cursor) else []
+                return _as_text(connection, await cursor.fetchall()) if _may_have_rows(cursor) else []
             except psycopg.ProgrammingError as error:
                 return _nothing(error)
     with psycopg.Cursor(connection, row_factory=tuple_row) as blocking:
         blocking.execute(load(query, schema), params, binary=True)
         try:
-            return blocking.fetchall() if _may_have_rows(blocking) else []
+            return _as_text(connection, blocking.fetchall()) if _may_have_rows(blocking) else []
         except psycopg.ProgrammingError as error:
             return _nothing(error)
+
+
+def _as_text(connection: psycopg.AsyncConnection[Any] | psycopg.Connection[Any], rows: Rows) -> Rows:
+    """Return rows with texts where the caller's encoding is SQL_ASCII, with which the driver gives bytes."""
+    if connection.info.parameter_status("client_encoding") != "SQL_ASCII":
+        return rows
+    return [tuple(value.decode() if isinstance(value, bytes) else value for value in row) for row in rows]
 
 
 @asynccontextmanager
