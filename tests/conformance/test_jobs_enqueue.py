@@ -12,6 +12,7 @@ from queue_core.errors import ConfigurationError, InvalidJob, StoreUnavailable, 
 from queue_core.model.job import Inserted, NewJob
 from queue_core.model.retry import Retry
 from queue_core.model.rules import Priority
+from queue_core.ports.locks import LockingStore
 from queue_core.ports.offers import OfferingStore
 from queue_core.queue import JobQueue
 
@@ -275,10 +276,12 @@ async def test_a_lost_answer_to_jobs_of_one_unique_key_makes_up_no_job(
 ) -> None:
     """Each caller learns which job holds the key: one that is acknowledged is there, whichever answer came."""
     name = "insert_new" if isinstance(jobs.store, OfferingStore) else "insert"
+    if isinstance(jobs.store, LockingStore):
+        name = "insert_soon"
     insert, lost = getattr(jobs.store, name), []
 
-    async def losing(new: Sequence[NewJob]) -> Sequence[Inserted]:
-        inserted = await insert(new)
+    async def losing(new: Sequence[NewJob], *how: Any) -> Sequence[Inserted]:
+        inserted = await insert(new, *how)
         if not lost:
             lost.append(len(new))
             raise StoreUnavailable("store", "the answer got lost")

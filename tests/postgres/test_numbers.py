@@ -11,7 +11,7 @@ import pytest
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import JobsSettings, PostgresSettings
 from queue_core.queue import JobQueue
-from queue_core.stores.postgres import insert
+from queue_core.stores.postgres.session import queue_ids
 from queue_core.worker.worker import Worker
 
 PATIENCE = 60.0
@@ -24,7 +24,7 @@ LOSSES = {
 @pytest.fixture
 async def jobs(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[JobQueue]:
     """A producer with a task in a plain queue, and one in a queue with a limit."""
-    monkeypatch.setattr(insert, "AGAIN", 0.2)
+    monkeypatch.setattr(queue_ids, "AGAIN", 0.2)
     rules = {"limited": QueueRules(limit=100)}
     settings = JobsSettings(queue_backend="postgres", postgres=PostgresSettings(url=postgres_url), queues=rules)
     async with JobQueue(settings=settings) as jobs:
