@@ -35,6 +35,7 @@ class ScheduleStore(Protocol):
 
         Raises:
             QueueFull, QueueClosed: the tick is recorded without its job.
+            LockHeld: nothing was recorded; it is still due.
         """
         ...
 

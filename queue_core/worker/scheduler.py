@@ -10,6 +10,7 @@ from queue_core.client.middleware import Hooks
 from queue_core.errors import ConfigurationError, QueueClosed, QueueCoreError, SchemaError, StoreUnavailable
 from queue_core.model.job import Inserted, NewJob, new_id
 from queue_core.model.schedule import Planned, Schedule, Tick, next_tick
+from queue_core.ports.locks import LockHeld
 from queue_core.ports.schedules import ScheduleStore
 
 logger = logging.getLogger("queue_core.worker")
@@ -36,8 +37,9 @@ class Scheduler:
         self._poll_at = float("-inf")
         # schedules that this process cannot follow, each logged once
         self._beyond: set[str] = set()
-        # schedules whose queues are closed, each logged once
+        # schedules whose queues are closed, or whose job needs what another transaction holds, each logged once
         self._closed: set[str] = set()
+        self._held: set[str] = set()
 
     def until_poll(self) -> float:
         """Return the seconds until `run_once` wants to be called again, 0 or less when it does now."""
@@ -67,6 +69,7 @@ class Scheduler:
         planning = await self._store.planning()
         fired: list[Fired] = []
         ticks: list[float] = []
+        held: set[str] = set()
         for planned in planning.schedules:
             if planned.paused:
                 continue
@@ -75,10 +78,23 @@ class Scheduler:
                 following = self._following(planned, planning.now)
                 if following is None:
                     continue
-                fired += await self._fire(planned, following)
+                if planned.schedule.queue in held:
+                    continue
+                try:
+                    fired += await self._fire(planned, following)
+                except LockHeld as error:
+                    self._wait(planned.schedule, error)
+                    # No other one waits for the same once more: the leader has more to do.
+                    held.add(planned.schedule.queue)
+                    continue
                 tick = following
             ticks.append(tick)
         return fired, min(ticks) - planning.now if ticks else None
+
+    def _wait(self, schedule: Schedule, error: LockHeld) -> None:
+        if schedule.name not in self._held:
+            logger.warning("a tick of schedule %s waits, and is tried again: %s", schedule.name, error)
+            self._held.add(schedule.name)
 
     def _following(self, planned: Planned, now: float) -> float | None:
         """Return the next tick, computed from now: of ticks that were missed, one brings a job."""
@@ -111,6 +127,7 @@ class Scheduler:
         if inserted is None:
             return []
         self._closed.discard(name)
+        self._held.discard(name)
         return [Fired(job, inserted)]
 
 

@@ -13,7 +13,9 @@ import pytest
 from queue_core import JobQueue
 from queue_core.errors import StoreRefused
 from queue_core.model.rules import QueueRules
+from queue_core.model.schedule import Announcement, Schedule
 from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings
+from queue_core.worker.scheduler import Scheduler
 from tests.waiting import PATIENCE, eventually
 
 QUEUES = {"limited": QueueRules(limit=100), "fifo": QueueRules(fifo=True), "aging": QueueRules(aging=60)}
@@ -107,3 +109,23 @@ async def test_the_connection_of_a_call_is_not_kept(jobs: JobQueue, postgres_url
     assert left() is None
     async with asyncio.timeout(PATIENCE):
         assert (await jobs.enqueue("anything", unique="k")).created
+
+
+@pytest.mark.parametrize("held", ["limited", "fifo"])
+async def test_a_tick_that_waits_lets_others_pass(jobs: JobQueue, holder: Caller, held: str) -> None:
+    """The leader that fires them has more to do than to wait."""
+    names = {"a": held, "b": held, "c": "another"}
+    daily = [
+        Schedule(name, "0 0 * * *", "UTC", "anything", "{}", queue, ordering_key="fifo" if queue == "fifo" else None)
+        for name, queue in names.items()
+    ]
+    await jobs.schedule_store.announce([Announcement(one, 0.0) for one in daily])
+    await jobs.enqueue("anything", queue=held, connection=holder)
+    scheduler = Scheduler(jobs.schedule_store, jobs.hooks)
+    fired, _ = await scheduler.fire_due()
+    assert [one.job.queue for one in fired] == ["another"]
+    await holder.rollback()
+    fired, seconds = await scheduler.fire_due()
+    assert [one.job.queue for one in fired] == [held, held]
+    assert seconds is not None
+    assert seconds > 0

@@ -15,6 +15,9 @@ from queue_core.stores.postgres.session.plans import Plan
 from queue_core.stores.postgres.session.pool import ConnectionPool
 from queue_core.stores.postgres.store import PostgresStore
 
+PATIENCE = 0.25
+"""Seconds that a tick waits for a key or a limit that another transaction has taken: the leader has more to do."""
+
 
 class PostgresSchedules:
     """See queue_core.ports.schedules.ScheduleStore for what each method does; connects when it is first used."""
@@ -75,7 +78,7 @@ class PostgresSchedules:
             await self._pool.fetch(connection, "schedules/last", passing)
             return (await self._store.inserter.write_on(connection, jobs, queue_ids))[0] if jobs else None
 
-        return await self._pool.transact(run)
+        return await self._pool.transact(run, PATIENCE)
 
     async def pause(self, name: str) -> bool:
         """Let no tick of a schedule bring a job."""

@@ -25,6 +25,7 @@ from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.migrate import EARLIER, OTHERS, VERSION, missing, require
 from queue_core.stores.postgres.session.bounds import (
     ATTEMPTS,
+    PATIENCE_MS,
     Connection,
     Try,
     closed_by_server,
@@ -149,15 +150,18 @@ class ConnectionPool:
 
         return await self.transact(work)
 
-    async def transact(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Do work in one transaction; again where it is certain that nothing was done, for locks as long as it may."""
-        ends = self._ends()
+    async def transact(self, work: Callable[[Connection], Awaitable[T]], patience: float | None = None) -> T:
+        """Do work in one transaction; again where it is certain that nothing was done, for locks as long as it may.
+
+        `patience`: after so many seconds of waiting for a lock it fails.
+        """
+        ends, patience_ms = self._ends(), PATIENCE_MS if patience is None else round(patience * 1000)
         for attempt in count(1):
             one = Try(ends, self._settings.timeout)
             try:
                 async with (
                     self._connected(one) as connection,
-                    one.transaction(connection, self._settings.timeout * 0.9),
+                    one.transaction(connection, self._settings.timeout * 0.9, patience=patience_ms),
                 ):
                     return await work(connection)
             except _InTheWay as error:
@@ -167,7 +171,11 @@ class ConnectionPool:
                 if lacks_a_day(error.__cause__) and attempt == 1:
                     with suppress(QueueCoreError):  # what it failed with is what is raised then
                         await self.run_plan(make_days)
-                elif error.__cause__ is None or not one.again(error.__cause__, attempt):
+                elif (
+                    error.__cause__ is None
+                    or (patience is not None and isinstance(error, LockHeld))
+                    or not one.again(error.__cause__, attempt)
+                ):
                     raise
             ends = one.next_ends()
         raise AssertionError("the last attempt returns or raises")
