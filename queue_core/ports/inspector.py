@@ -169,6 +169,10 @@ class Inspector(Protocol):
         """Return the seconds that one round trip takes."""
         ...
 
+    async def blockers(self) -> list[dict[str, Any]]:
+        """Return the transactions of others that hold up this store, the oldest first, whatever they have locked."""
+        ...
+
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks about the store: version, schema, oldest transaction, settings, clock."""
         ...

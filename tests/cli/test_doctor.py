@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobconsole.core.doctor.checks import Check, check_operations, check_postgres, check_work
+from jobconsole.core.doctor.checks import Check, check_operations, check_work
 from jobconsole.core.doctor.outages import unreachable
+from jobconsole.core.doctor.postgres import check_postgres
 from jobconsole.core.doctor.redis import check_redis
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.model.operation import Author, Operation, OperationRequest, OperationState
@@ -27,7 +28,7 @@ POSTGRES: dict[str, Any] = {
     "oldest_transaction_s": None, "oldest_transaction_pid": None, "prepared_transactions": 0, "invalid_indexes": [],
     "held_snapshots": [], "blockers": [], "partitions_ahead_days": 7, "tables": {}, "clock_skew_s": 0.1,
     "clock_skew_error_s": 0.0, "pooler": False,
-    "refused": "", "notifications_s": 0.003, "notifications_reason": "",
+    "refused": "", "untried": "", "notifications_s": 0.003, "notifications_reason": "",
     "notifications_advice": "set jobs.postgres.listen_url",
 }  # fmt: skip
 REDIS: dict[str, Any] = {
@@ -48,7 +49,7 @@ def _blocker(**differs: Any) -> dict[str, Any]:
     return {
         "pid": 7, "application": "shop\x1b[2J", "client": "10.0.0.3", "state": "idle in transaction", "open_s": 90.0,
         "tables": ["jobs"], "waiters": 0, "waiting_s": None, "waiter": None, "waiter_application": "", "asked": [],
-        "found": 1,
+        "found": 1, "username": "", "statement": "", "bars": False,
     } | differs  # fmt: skip
 
 
@@ -72,6 +73,16 @@ class TestLocks:
     def test_a_session_that_this_user_may_not_look_at_is_named_nevertheless(self) -> None:
         check = self.check(_blocker(state="", client=None, open_s=None, waiters=1, waiting_s=9.0, waiter=9))
         assert check.finding.startswith("shop␛[2J (pid 7): open, locks in jobs; 1 connection held up for 9s")
+
+    def test_the_user_and_the_statement_are_named_in_one_short_line(self) -> None:
+        lock = "lock table jobs\n  in access exclusive mode; " + "select 1; " * 20
+        active = self.check(_blocker(username="ops", state="active", statement=lock))
+        assert active.finding.startswith(
+            "shop␛[2J (pid 7) of user ops from 10.0.0.3: open for 1m, in 'lock table jobs in access exclusive mode; "
+        )
+        assert len(active.finding) < 240
+        idle = self.check(_blocker(statement="select \x1b"))
+        assert "open for 1m, idle after 'select ␛', locks in jobs" in idle.finding
 
     def test_short_ones_are_nothing_to_look_at(self) -> None:
         check = self.check(_blocker(open_s=1.0, waiters=1, waiting_s=0.5, waiter=9))
@@ -115,6 +126,7 @@ class TestJudgement:
             ({"connections": 95}, "connections", "warn", "max_connections"),
             ({"notifications_s": None, "notifications_reason": "gone"}, "notifications", "warn", "listen_url"),
             ({"refused": "permission denied for table queues"}, "operators", "fail", "rights"),
+            ({"untried": "others hold rows that this needs"}, "operators", "warn", "run this again"),
         ],
     )
     def test_postgres(self, facts: dict[str, Any], name: str, level: str, advice: str) -> None:

@@ -90,6 +90,7 @@ async def test_the_stores_clock(world: World) -> None:
 async def test_it_answers(world: World) -> None:
     assert 0 <= await world.inspector.ping() < 30
     assert await world.inspector.facts()
+    assert await world.inspector.blockers() == []
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -17,12 +17,12 @@ from jobconsole.core.doctor.checks import (
     Check,
     check_operations,
     check_pairing,
-    check_postgres,
     check_sqlite,
     check_work,
     worst,
 )
 from jobconsole.core.doctor.outages import unreachable
+from jobconsole.core.doctor.postgres import check_postgres, held_up
 from jobconsole.core.doctor.redis import check_redis, check_redis_store
 from jobconsole.format.humanize import exact, plural
 from jobconsole.settings import ConsoleSettings, queue_of
@@ -94,7 +94,19 @@ async def _store(jobs: JobQueue, read_only: bool) -> list[Check]:
         return checks or [Check("schema", "fail", str(error))]
     except (QueueCoreError, OSError) as error:
         # The findings before may give the reason.
-        return [unreachable(name, str(error)), *checks[1:]]
+        wrong = await _held_up(jobs, getattr(error, "reason", str(error))) or [unreachable(name, str(error))]
+        names = {one.name for one in wrong}
+        return [*wrong, *(one for one in checks if one.name not in names)]
+
+
+async def _held_up(jobs: JobQueue, reason: str) -> list[Check]:
+    """Return the findings where it is others' locks that keep a store from being read; else none."""
+    from queue_core.errors import QueueCoreError
+
+    try:
+        return held_up(reason, await jobs.inspector.blockers())
+    except (QueueCoreError, OSError):
+        return []
 
 
 async def _delivery(jobs: JobQueue) -> list[Check]:

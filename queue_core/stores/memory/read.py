@@ -298,6 +298,10 @@ class MemoryInspector:
         """Return 0: there is no way to go."""
         return 0.0
 
+    async def blockers(self) -> list[dict[str, Any]]:
+        """Return none: its only lock is held for moments."""
+        return []
+
     async def facts(self) -> dict[str, Any]:
         """Return the facts of a store in memory."""
         with self._state.lock:

@@ -10,8 +10,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from psycopg.rows import dict_row
-
 from queue_core.errors import JobNotFound
 from queue_core.model.filters import Filter, Searched
 from queue_core.model.filters.saved import SavedFilter
@@ -46,11 +44,9 @@ from queue_core.stores.postgres.dialect import (
     moment,
     plain_array,
 )
-from queue_core.stores.postgres.migrate import EARLIER, KNOWN
-from queue_core.stores.postgres.operations import dry_run
-from queue_core.stores.postgres.session.listening import Notifications
 from queue_core.stores.postgres.session.pool import ConnectionPool, Row, check_room
 from queue_core.stores.postgres.statistics import releases, totals
+from queue_core.stores.postgres.statistics.facts import read_blockers, read_server
 from queue_core.stores.postgres.statistics.search import after, cursor_of, search
 from queue_core.stores.postgres.statistics.signatures import (
     read_deaths,
@@ -63,11 +59,6 @@ from queue_core.stores.sql.records import id_or_none
 
 Fetch = Callable[..., Awaitable[list[Row]]]
 """`ConnectionPool.fetch` on one connection."""
-LONGEST = 6.0
-"""Seconds that `doctor` waits for a notification."""
-BLOCKERS = 4
-"""How many blocking transactions are listed."""
-
 
 HEAD = 500
 """Jobs of each queue and priority that are looked at for the oldest and for types without a worker."""
@@ -339,62 +330,11 @@ class PostgresInspector:
         """
         await check_room(self._pool)
 
+    async def blockers(self) -> list[dict[str, Any]]:
+        return await read_blockers(self._pool)
+
     async def facts(self) -> dict[str, Any]:
-        """Return what `doctor` checks, in seconds and bytes. A schema that does not fit is no error here.
-
-        backend, version, version_number (such as 180006), encoding (of the database); schema (0: none) and
-        schema_known; earlier (the PostgreSQL schema in which a version before 1 has its tables, None: none); fsync,
-        full_page_writes, synchronous_commit, read_only; connections and max_connections; oldest_transaction_s and
-        oldest_transaction_pid (None: no other transaction is open), prepared_transactions, held_snapshots (of slots and
-        standbys: kind, name, and for how many transactions); blockers (transactions that others wait for on these
-        tables, and idle ones with locks there, the oldest first; see locks in sql/read.sql); invalid_indexes;
-        partitions_ahead_days (None: no schema); tables (name → live, dead, bytes, vacuumed_s); clock_skew_s (server
-        minus this machine, give or take clock_skew_error_s); notifications_s (until the first one arrived; None: none
-        did within some seconds, notifications_reason has the reason, and notifications_advice what to do); pooler
-        (True: something between here and the server keeps sessions of its own); refused (why something that operators
-        do is not carried out; "" when all is, or nothing can be written).
-        """
-        schema = await self._pool.schema()
-        async with self._pool.connection(any_schema=True) as connection:
-            asked = time.time()
-            ((now,),) = await self._pool.fetch(connection, "read/now")
-            answered = time.time()
-            earlier = await self._pool.fetch(connection, EARLIER)
-            async with connection.cursor(row_factory=dict_row) as cursor:
-                await cursor.execute(load("read/facts", self._pool.settings.schema))
-                (found,) = await cursor.fetchall()
-                await cursor.execute(load("read/locks", self._pool.settings.schema), {"limit": BLOCKERS})
-                blockers = await cursor.fetchall()
-            pooler = found.pop("backend_pid") != connection.info.backend_pid
-        tried = schema == KNOWN and not found["read_only"]
-        seconds, reason, advice = await self._notifications()
-        return {
-            "backend": "postgres",
-            **found,
-            "tables": found["tables"] or {},
-            "blockers": blockers,
-            "schema": schema,
-            "schema_known": KNOWN,
-            "earlier": earlier[0][0] if earlier else None,
-            "clock_skew_s": now.timestamp() - (asked + answered) / 2,
-            "clock_skew_error_s": (answered - asked) / 2,
-            "pooler": pooler,
-            "refused": await dry_run(self._pool, self._rules) if tried else "",
-            "notifications_s": seconds,
-            "notifications_reason": reason,
-            "notifications_advice": advice,
-        }
-
-    async def _notifications(self) -> tuple[float | None, str, str]:
-        """Listen and notify; return the seconds until it arrived, or why it did not and what to do."""
-        notifications = Notifications(self._pool.settings)
-        began = time.perf_counter()
-        try:
-            arrive = await notifications.known(LONGEST)
-            seconds = time.perf_counter() - began if arrive else None
-            return seconds, notifications.reason, notifications.advice
-        finally:
-            await notifications.close()
+        return await read_server(self._pool, self._rules)
 
     async def close(self) -> None:
         await self._pool.close()

@@ -293,6 +293,10 @@ class RedisInspector:
         await self._link.send(commands)
         return time.perf_counter() - start
 
+    async def blockers(self) -> list[dict[str, Any]]:
+        """Return none: a server of Redis has no transactions that stay open."""
+        return []
+
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks about the server; values that a server does not report are None."""
         facts = await self._link.facts()

@@ -343,6 +343,10 @@ class SqliteInspector:
         await self._file.inspect(lambda transaction: transaction.rows("read/ping"))
         return time.perf_counter() - began
 
+    async def blockers(self) -> list[dict[str, Any]]:
+        """Return none: SQLite does not name who has its lock."""
+        return []
+
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks, in bytes and pages.
 

@@ -73,7 +73,7 @@ async def test_a_caller_s_transaction_that_holds_up_an_enqueue_is_named(
     assert found["asked"] == [table]
     assert {"jobs", table} <= set(found["tables"])
     assert found["open_s"] >= found["waiting_s"] >= 0
-    monkeypatch.setattr("jobconsole.core.doctor.checks.LOCKED_SECONDS", 0.0)
+    monkeypatch.setattr("jobconsole.core.doctor.postgres.LOCKED_SECONDS", 0.0)
     answer = await asyncio.to_thread(Cli({"JOBS__POSTGRES__URL": postgres_url}), "doctor")
     (line,) = [line for line in answer.out.splitlines() if "  locks " in line]
     assert line.startswith("warn")
@@ -126,3 +126,55 @@ async def test_tables_of_others_are_no_concern(
     finally:
         await caller.rollback()
         await other
+
+
+@pytest.mark.parametrize("table", ["jobs", "operations", "leases", "schema_version"])
+async def test_a_table_that_is_locked_as_a_whole_is_no_server_that_is_away(
+    database: Database, caller: psycopg.AsyncConnection[Any], postgres_url: str, table: str
+) -> None:
+    await database.queues()
+    await caller.execute(f"lock table {table} in access exclusive mode")  # type: ignore[arg-type]
+    cli = Cli({"JOBS__POSTGRES__URL": postgres_url, "JOBS__POSTGRES__TIMEOUT": "2s"})
+    answer = await asyncio.to_thread(cli, "doctor", "--json")
+    found = {check["name"]: check for check in answer.body["checks"]}
+    assert (answer.code, found["locks"]["level"]) == (1, "warn")
+    assert f"(pid {caller.info.backend_pid})" in found["locks"]["said"]
+    assert f"locks in {table}" in found["locks"]["said"]
+    assert f"'lock table {table} in access exclusive mode'" in found["locks"]["said"]
+    assert found["postgres"]["said"].startswith("it answers, but others have locked tables of the queue")
+    advice = " ".join(check["advice"] for check in answer.body["checks"])
+    assert "firewall" not in advice
+    assert "rights" not in advice
+
+
+async def test_what_is_locked_against_changes_alone_is_named_though_nothing_waits_for_it(
+    inspector: PostgresInspector, database: Database, caller: psycopg.AsyncConnection[Any]
+) -> None:
+    await caller.execute("lock table jobs in exclusive mode")
+    running = asyncio.create_task(caller.execute("select pg_sleep(30)"))
+    try:
+        facts = await inspector.facts()
+        (found,) = facts["blockers"]
+        assert (found["pid"], found["state"], found["tables"]) == (caller.info.backend_pid, "active", ["jobs"])
+        assert (found["bars"], found["statement"]) == (False, "select pg_sleep(30)")
+        assert facts["refused"] == ""
+        assert facts["untried"]
+    finally:
+        caller.cancel()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            await running
+
+
+async def test_a_reader_in_front_of_a_change_of_a_table_is_named(
+    inspector: PostgresInspector, database: Database, caller: psycopg.AsyncConnection[Any], postgres_url: str
+) -> None:
+    await caller.execute("select count(*) from jobs")
+    async with await psycopg.AsyncConnection.connect(postgres_url) as other:
+        altering = asyncio.create_task(other.execute("alter table jobs alter column payload set default null"))
+        assert await eventually(lambda: waits(database))
+        (found,) = await inspector.blockers()
+        assert (found["pid"], found["waiters"], found["bars"]) == (caller.info.backend_pid, 1, True)
+        assert (found["waiter"], found["asked"]) == (other.info.backend_pid, ["jobs"])
+        await caller.rollback()
+        await altering
+        await other.rollback()

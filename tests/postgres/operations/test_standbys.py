@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from jobconsole.core.doctor import checks
+from jobconsole.core.doctor import postgres as checks
 from jobconsole.embedded.binaries import USER, postgres_url
 from jobconsole.embedded.folders import server_identity
 from jobconsole.embedded.servers import EmbeddedServers

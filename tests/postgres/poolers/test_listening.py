@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from jobconsole.core.connection import Connection
-from jobconsole.core.doctor.checks import check_postgres
+from jobconsole.core.doctor.postgres import check_postgres
 from queue_core import JobContext, JobQueue, Retry
 from queue_core.errors import JobCancelled
 from queue_core.model.settings import JobsSettings, PostgresSettings
