@@ -2,20 +2,30 @@
 
 import asyncio
 import logging
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
+from psycopg import sql
 from pydantic import SecretStr
 
-from queue_core.errors import ConfigurationError, SchemaError, SchemaMissing, SchemaNewer, StoreUnavailable
+from queue_core.errors import (
+    ConfigurationError,
+    SchemaError,
+    SchemaMissing,
+    SchemaNewer,
+    StoreRefused,
+    StoreUnavailable,
+)
 from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.stores.postgres import migrate as migrating
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.migrate import KNOWN, MIGRATIONS, check, migrate, schema_version
 from queue_core.stores.postgres.store import PostgresStore
 from queue_core.stores.sql.migrations import FIRST
+from tests.servers import random_name
 from tests.waiting import eventually
 
 
@@ -37,6 +47,42 @@ def test_an_empty_database_gets_every_version_and_then_nothing(empty_postgres_ur
     with psycopg.connect(empty_postgres_url) as connection:
         assert schema_version(connection) == KNOWN
         check(connection)
+
+
+def test_limits_that_a_database_sets_for_its_sessions_do_not_count(empty_postgres_url: str) -> None:
+    with psycopg.connect(empty_postgres_url, autocommit=True) as connection:
+        database = sql.Identifier(connection.info.dbname)
+        for limit in ("statement_timeout", "idle_in_transaction_session_timeout", "lock_timeout"):
+            connection.execute(sql.SQL("alter database {} set {} = '1ms'").format(database, sql.Identifier(limit)))
+    assert migrating.pending(empty_postgres_url).empty
+    assert migrate(empty_postgres_url) == [migration.version for migration in MIGRATIONS]
+    assert not migrating.pending(empty_postgres_url).versions
+
+
+def test_a_statement_that_the_server_cancels_is_refused(
+    empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = migrating.Migration(KNOWN + 1, "slow", "set local statement_timeout = 1; select pg_sleep(10)")
+    monkeypatch.setattr(migrating, "MIGRATIONS", (*MIGRATIONS, slow))
+    with pytest.raises(StoreRefused, match="canceling statement due to statement timeout"):
+        migrate(empty_postgres_url)
+
+
+def test_who_may_not_look_into_the_schema_reads_one_sentence(postgres_url: str) -> None:
+    name = random_name("stranger")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        role = sql.Identifier(name)
+        connection.execute(sql.SQL("create role {} login").format(role))
+        try:
+            url = re.sub(r"//[^@/]*@", f"//{name}@", postgres_url, count=1)
+            with pytest.raises(SchemaError, match=f'^the role "{name}" lacks a grant: GRANT USAGE, CREATE ON SCHEMA'):
+                migrating.pending(url)
+            connection.execute(sql.SQL("grant usage on schema jobconsole to {}").format(role))
+            with pytest.raises(SchemaError, match=r"^this role lacks a right: permission denied for table"):
+                migrating.pending(url)
+        finally:
+            connection.execute(sql.SQL("drop owned by {}").format(role))
+            connection.execute(sql.SQL("drop role {}").format(role))
 
 
 def test_concurrent_migrations_apply_each_version_once(empty_postgres_url: str) -> None:

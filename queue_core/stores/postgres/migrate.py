@@ -23,7 +23,7 @@ from queue_core.errors import (
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.dialect import PACKAGE, load, qualified
 from queue_core.stores.postgres.session.connection import read_address
-from queue_core.stores.postgres.session.failures import is_full, refused
+from queue_core.stores.postgres.session.failures import answered, refused
 from queue_core.stores.postgres.session.plans import DAYS
 from queue_core.stores.sql.migrations import (
     FIRST,
@@ -111,21 +111,25 @@ def pending(url: str, schema: str = SCHEMA) -> Pending:
 
     Raises:
         ConfigurationError, StoreUnavailable, SchemaNewer: see `migrate`.
-        SchemaError: the database has no schema and another encoding than UTF8, or the schema has lost tables.
+        SchemaError: a grant is missing, the database has no schema and another encoding than UTF8, or the schema has
+            lost tables.
     """
     with _connect(url, "any") as connection:
-        # Of one moment, in which another process may be at work.
-        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        with connection.transaction():
-            found = schema_version(connection, schema)
-            earlier = connection.execute(load(EARLIER, schema)).fetchall()
-            waiting = pending_from(found, MIGRATIONS, earlier[0][0] if earlier else None)
-            if not earlier:
-                _require_whole(connection, schema, found)
-            if waiting.empty:
-                _require_unicode(connection, schema)
-                others = connection.execute(load(OTHERS, schema)).fetchall()
-                waiting = waiting._replace(others=tuple(name for (name,) in others))
+        # Another process may be at work meanwhile.
+        connection.execute(load("migrate/glance", schema))
+        ((exists, may_use, _, role, database),) = connection.execute(load("migrate/grants", schema)).fetchall()
+        if may_use is False:
+            raise SchemaError(_missing_grant(schema, exists, role, database))
+        found = schema_version(connection, schema)
+        earlier = connection.execute(load(EARLIER, schema)).fetchall()
+        waiting = pending_from(found, MIGRATIONS, earlier[0][0] if earlier else None)
+        if not earlier:
+            _require_whole(connection, schema, found)
+        if waiting.empty:
+            _require_unicode(connection, schema)
+            others = connection.execute(load(OTHERS, schema)).fetchall()
+            waiting = waiting._replace(others=tuple(name for (name,) in others))
+        connection.rollback()
     return waiting
 
 
@@ -143,8 +147,12 @@ def _connect(url: str, server: str = "read-write") -> Iterator[Connection]:
             client_encoding="UTF8",
         ) as connection:
             yield connection
+    except pg.InsufficientPrivilege as error:
+        raise SchemaError(f"this role lacks a right: {_sentence(error)}") from error
     except psycopg.OperationalError as error:
-        raise (refused(error) if is_full(error) else StoreUnavailable("postgres", _sentence(error))) from error
+        if answered(error) or isinstance(error, pg.QueryCanceled):
+            raise refused(error) from error
+        raise StoreUnavailable("postgres", _sentence(error)) from error
 
 
 class _Migrating:

@@ -12,9 +12,18 @@ INSERT INTO {schema}.schema_version (version, name) VALUES (%(version)s, %(name)
 
 -- name: begin
 -- Begin a transaction that waits a minute for another process that migrates. One whose client is frozen or cut off ends by itself.
+-- What a role or a database sets for its sessions does not count: a statement on large tables may take its time.
 BEGIN;
+SET LOCAL statement_timeout = 0;
 SET LOCAL lock_timeout = '60s';
 SET LOCAL idle_in_transaction_session_timeout = '1s'
+
+-- name: glance
+-- Begin a transaction that only reads what is there, all of it as of one moment, whatever a role or a database sets for its sessions.
+BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY;
+SET LOCAL statement_timeout = '10s';
+SET LOCAL lock_timeout = '3s';
+SET LOCAL idle_in_transaction_session_timeout = '10s'
 
 -- name: lock
 -- Let one process at a time migrate this schema, until the end of its transaction.
