@@ -131,7 +131,7 @@ class Connection:
         """Why no events come, although the store answers, so that it is read each second, and what to do; else ""."""
         # of the event buses, only the one on notifications can be deaf without knowing it from its connection
         hearing: Hearing | None = None if self._jobs is None else getattr(self._jobs.bus, "hearing", None)
-        return "" if hearing is None or hearing.lost_since is None else f"{hearing.reason}; {hearing.advice}"
+        return "" if hearing is None or hearing.lost_since is None else hearing.explanation
 
     @property
     def usable(self) -> bool:

@@ -120,7 +120,7 @@ async def _degraded(backend: Backend) -> tuple[datetime | None, str]:
     hearing = backend.hearing
     if hearing is not None and not await hearing.known(HEARING) and hearing.lost_since is not None:
         since = datetime.fromtimestamp(hearing.lost_since, UTC)
-        return since, f"notifications do not arrive: {hearing.reason}; {hearing.advice}"
+        return since, f"notifications do not arrive: {hearing.explanation}"
     if backend.dispatcher is None or backend.circuit is None:
         return await _unpaired(backend)
     # A process that only asks for its health would notice neither a loss nor the return.

@@ -149,7 +149,12 @@ class Hearing(Protocol):
 
     @property
     def advice(self) -> str:
-        """What to do when they do not arrive, as these settings are."""
+        """What to do about that; "" where nothing but the reason is to be mended."""
+        ...
+
+    @property
+    def explanation(self) -> str:
+        """The reason and what to do about it in one text."""
         ...
 
     @property

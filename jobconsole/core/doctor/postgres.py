@@ -217,7 +217,8 @@ def _notifications(facts: Facts) -> Check:
     if seconds is not None:
         return Check("notifications", "ok", f"arrive within {max(1, round(seconds * 1000))} ms")
     text = f"do not arrive: {safe(facts['notifications_reason'] or 'none was heard in time', 200)}"
-    advice = f"{facts['notifications_advice']}; until then jobs are found by looking, up to 1 s late"
+    late = "until then jobs are found by looking, up to 1 s late"
+    advice = f"{facts['notifications_advice'] or 'mend that'}; {late}"
     return Check("notifications", "warn", text, advice)
 
 

@@ -144,6 +144,18 @@ async def test_every_job_runs_with_a_listen_url_at_which_nothing_answers(
     assert "set jobs.postgres.listen_url" not in caplog.text
 
 
+async def test_a_server_that_refuses_the_connection_is_no_pooler(caplog: pytest.LogCaptureFixture) -> None:
+    notifications = Notifications(PostgresSettings.model_validate({"url": CLOSED}))
+    try:
+        assert not await notifications.known(PATIENCE)
+        assert "refused" in notifications.explanation
+        assert notifications.advice == ""
+    finally:
+        await notifications.close()
+    assert once(caplog, DEAF)
+    assert "listen_url" not in caplog.text
+
+
 async def test_a_listen_url_that_leads_through_the_pooler_is_not_advised_again(
     pooled_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:

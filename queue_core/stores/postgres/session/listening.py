@@ -32,7 +32,8 @@ PATIENCE = 3.0
 """Seconds within which a probe must be received. On a loaded server it takes some milliseconds."""
 POOLED = "behind a pooler, set jobs.postgres.listen_url to a direct address"
 DIRECT = "jobs.postgres.listen_url has to lead to the database of jobs.postgres.url, without a pooler in between"
-"""What to do when none arrive: where no address is set for listening, and where one is."""
+"""What to do when none arrive though LISTEN was accepted: where no address is set for listening, and where one is. That
+one is in doubt, too, when nothing answers there."""
 CONNECT = 5.0
 """Seconds for one try to connect: a way that swallows everything must not pass for one that is merely new."""
 
@@ -55,7 +56,6 @@ class Notifications:
         # for all that this process asks, here and in the store
         self.sessions = Sessions(settings)
         self._direct = settings
-        self.advice = POOLED if settings.listen_url is None else DIRECT
         if settings.listen_url is not None:
             read_address(settings.listen_url.get_secret_value(), "jobs.postgres.listen_url")
             self._direct = settings.model_copy(update={"url": settings.listen_url})
@@ -75,7 +75,7 @@ class Notifications:
         # seconds of time.monotonic
         self._heard_at = self._probed_at = float("-inf")
         self._arriving = False
-        self.reason = ""
+        self.reason = self.advice = ""
         self.lost_since: float | None = None
 
     # -- who wants to hear
@@ -169,12 +169,12 @@ class Notifications:
             try:
                 await self._session()
             except Deaf as error:
-                self._lost(self._named(str(error)), certain=True)
+                self._lost(str(error), POOLED, certain=True)
             except (*BROKEN, psycopg.Error, QueueCoreError) as error:
                 failures = 1 if self._heard_at > heard_before else failures + 1
-                reason = _sentence(error) if isinstance(error, StoreUnavailable) else self._named(_sentence(error))
                 # A connection that comes back at once is no news.
-                self._lost(reason, certain=failures > 1 or self._heard_at == float("-inf"))
+                certain = failures > 1 or self._heard_at == float("-inf")
+                self._lost(_sentence(error), "", certain, ours=not isinstance(error, StoreUnavailable))
             if self._heard_at > heard_before:
                 pause = PAUSE_FIRST
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
@@ -308,26 +308,27 @@ class Notifications:
         self._known.set()
         if self.lost_since is not None:
             logger.warning("notifications arrive again after %.1f s", time.time() - self.lost_since)
-        self.lost_since, self.reason = None, ""
+        self.lost_since, self.reason, self.advice = None, "", ""
 
-    def _named(self, reason: str) -> str:
-        """Return a reason that is one of the listening connection, with the setting of its address."""
-        return f"jobs.postgres.listen_url: {reason}" if self._direct is not self._settings else reason
-
-    def _lost(self, reason: str, certain: bool) -> None:
+    def _lost(self, reason: str, advice: str, certain: bool, ours: bool = True) -> None:
+        """Note why notifications do not arrive, and what to do; `ours`: the fault is at the listening connection."""
+        if ours and self._direct is not self._settings:
+            reason, advice = f"jobs.postgres.listen_url: {reason}", DIRECT
         self._arriving = False
         if not certain:
             logger.info("notifications are interrupted: %s", reason)
             return
-        self.reason = reason
+        self.reason, self.advice = reason, advice
         self._known.set()
         if self.lost_since is None:
             self.lost_since = time.time()
             logger.warning(
-                "notifications do not arrive, looking into the store every 0.05 to 1 s instead: %s; %s",
-                reason,
-                self.advice,
+                "notifications do not arrive, looking into the store every 0.05 to 1 s instead: %s", self.explanation
             )
+
+    @property
+    def explanation(self) -> str:
+        return f"{self.reason}; {self.advice}" if self.advice else self.reason
 
 
 def _sentence(error: BaseException) -> str:
