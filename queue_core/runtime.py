@@ -316,8 +316,11 @@ class Circuit:
         self._retry_at = now + self._pause
         return True
 
-    def failed(self, reason: str, era: int) -> None:
-        """Note that a call failed which began in this era; one from before the last loss or return is ignored."""
+    def failed(self, reason: str, era: int, state: str = "lost") -> None:
+        """Note that a call failed which began in this era; one from before the last loss or return is ignored.
+
+        `state`: what the server is then, for the log.
+        """
         if era != self.era:
             return
         now = self._clock.monotonic()
@@ -329,7 +332,7 @@ class Circuit:
                 self._pause = FIRST
         if self.lost_since is None:
             self.lost_since = self._clock.now()
-            logger.warning("%s lost, %s: %s", self._name, self._meanwhile, reason)
+            logger.warning("%s %s, %s: %s", self._name, state, self._meanwhile, reason)
         self.reason = reason
         self._failed_at = now
         self._retry_at = now + self._pause

@@ -12,10 +12,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 DONE, FAILED, USAGE, UNREACHABLE, NOT_FOUND, REFUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
@@ -83,6 +84,23 @@ def warn(message: str) -> None:
     note(f"jobconsole: warning: {message}")
 
 
+class _Warnings(logging.Handler):
+    """Writes each entry as a warning."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        warn(record.getMessage())
+
+
+@contextlib.contextmanager
+def _warned() -> Iterator[None]:
+    """Write what is logged meanwhile as warnings of this program, unless there is a log that it goes to."""
+    kept, logging.lastResort = logging.lastResort, _Warnings(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.lastResort = kept
+
+
 def ask(question: str) -> str:
     """Ask the person at the terminal and return the answer; nothing when the input ends."""
     sys.stderr.write(harmless(question))
@@ -113,7 +131,8 @@ def fail(message: str) -> None:
 def guarded(command: Callable[[], int], debug: bool = False) -> int:
     """Run a command and return its exit code: every error becomes one sentence, a traceback only with `debug`."""
     try:
-        return command()
+        with _warned():
+            return command()
     except KeyboardInterrupt:
         fail("interrupted")
         return INTERRUPTED

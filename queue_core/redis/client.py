@@ -14,7 +14,7 @@ from redis.asyncio import Connection, Redis, SSLConnection, UnixDomainSocketConn
 from redis.asyncio.connection import AbstractConnection, BlockingConnectionPool, ConnectionPool, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import OutOfMemoryError, RedisError
 from redis.retry import Retry as BlockingRetry
 
 from queue_core.errors import ConfigurationError
@@ -33,6 +33,12 @@ CONNECTIONS = 64
 """The most connections of one client for short commands."""
 DEFAULT_PORT = "6379"
 LOGIN = "it demands a password; set it in jobs.redis.url"
+_OF_A_PIPELINE = re.compile(
+    r"Command # \d+ \(.*?\) of pipeline caused error: (?:\(['\"])?(.*?)(?:['\"],\))?", re.DOTALL
+)
+"""What the driver puts around the answer to one of several commands."""
+_SCRIPT = re.compile(r" script: [0-9a-f]{40}, on @user_script:\d+\.$")
+"""What the server puts behind its answer to a command of a script: which script it was, and at which line."""
 _LOGIN = re.compile(r"\bNOAUTH\b|authentication required|client already authenticated", re.IGNORECASE)
 """Answers to who has not logged in: to HELLO, and to another command."""
 
@@ -275,7 +281,10 @@ LATE = 1.0
 
 def reason_of(error: BaseException) -> str:
     """Return an error of the driver in words; what a server without a login answers is a page about its protocol."""
-    text = str(error) or type(error).__name__
+    text = str(error)
+    if whole := _OF_A_PIPELINE.fullmatch(text):
+        text = whole[1]
+    text = _SCRIPT.sub("", text) or type(error).__name__
     return LOGIN if _LOGIN.search(text) else text
 
 
@@ -292,10 +301,11 @@ async def within(seconds: float | None, circuit: Circuit | None = None) -> Async
         async with asyncio.timeout(seconds) as limit:
             yield
     except (RedisError, OSError, TimeoutError) as error:
-        reason = reason_of(error)
+        late = isinstance(error, TimeoutError) and not str(error) and seconds is not None
+        reason = f"no answer within {seconds:g} s" if late else reason_of(error)
         # A key that is not ours is no loss of the server: other queues go on, and the audit has to reach it.
         if circuit is not None and not reason.startswith("WRONGTYPE") and not _overslept(limit):
-            circuit.failed(reason, era)
+            circuit.failed(reason, era, "is full" if isinstance(error, OutOfMemoryError) else "lost")
         raise DispatchUnavailable(reason) from error
     if circuit is not None:
         circuit.worked(era)

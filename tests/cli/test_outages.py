@@ -7,9 +7,12 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
+from redis.exceptions import OutOfMemoryError
 
 from jobconsole.core.doctor.outages import unreachable
 from jobconsole.embedded.servers import EmbeddedServers
+from queue_core.redis.client import reason_of
+from queue_core.stores.postgres.migrate import migrate
 from tests.cli.running import Cli
 from tests.conftest import StartServers
 from tests.redis_topology.clients import plain_client
@@ -136,3 +139,47 @@ def test_redis_that_is_a_replica(servers: EmbeddedServers, store: bool) -> None:
         client.replicaof("NO", "ONE")
     assert found["redis role"] == ("a slave", "connect to the primary server")
     assert all("start it" not in advice for name, (_, advice) in found.items())
+
+
+@pytest.mark.parametrize("store", [True, False], ids=["delivery", "store"])
+def test_redis_that_does_not_answer_is_described_as_postgres_is(servers: EmbeddedServers, store: bool) -> None:
+    migrate(servers.postgres_url)
+    environ = {"JOBS__REDIS__URL": servers.redis_url, "JOBS__REDIS__TIMEOUT": "1s"}
+    cli = Cli(environ | ({"JOBS__POSTGRES__URL": servers.postgres_url} if store else {}))
+    servers.redis.pause()
+    try:
+        doctor, health = cli("doctor", "--json"), cli("health", "--json")
+    finally:
+        servers.redis.resume()
+    (found,) = [one for one in doctor.body["checks"] if one["name"] == "redis"]
+    assert found["said"] == "redis cannot be reached: no answer within 1 s" if not store else "no answer within 1 s"
+    assert "see whether it runs" in found["advice"]
+    assert health.body["reason"].endswith("no answer within 1 s")
+
+
+def test_what_goes_on_without_a_full_redis_is_one_warning(servers: EmbeddedServers) -> None:
+    migrate(servers.postgres_url)
+    cli = Cli({"JOBS__POSTGRES__URL": servers.postgres_url, "JOBS__REDIS__URL": servers.redis_url})
+    with plain_client(servers.redis_url) as client:
+        client.config_set("maxmemory", "1")
+        try:
+            answer = cli.process("job", "enqueue", "work")
+        finally:
+            client.config_set("maxmemory", "0")
+    assert answer.code == 0
+    why = "command not allowed when used memory > 'maxmemory'."
+    first, *others = answer.err.splitlines()
+    assert first == f"jobconsole: warning: redis is full, going on without it: {why}"
+    assert all(line.startswith("jobconsole: warning: no live worker") for line in others)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "command not allowed when used memory > 'maxmemory'.",
+        f"command not allowed when used memory > 'maxmemory'. script: {'fa7eedab' * 5}, on @user_script:11.",
+        """Command # 1 (SET a b) of pipeline caused error: ("command not allowed when used memory > 'maxmemory'.",)""",
+    ],
+)
+def test_an_answer_of_redis_is_named_without_what_was_asked(text: str) -> None:
+    assert reason_of(OutOfMemoryError(text)) == "command not allowed when used memory > 'maxmemory'."

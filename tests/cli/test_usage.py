@@ -199,7 +199,7 @@ def test_a_variable_that_is_almost_a_setting_is_named(elsewhere: Path) -> None:
     answer = Cli(environ).process("migrate", "--dry-run")
     assert (answer.code, answer.err) == (
         0,
-        "environment: JOBS_POSTGRES_URL is not read; did you mean JOBS__POSTGRES__URL?\n",
+        "jobconsole: warning: environment: JOBS_POSTGRES_URL is not read; did you mean JOBS__POSTGRES__URL?\n",
     )
 
 

@@ -85,8 +85,9 @@ class Watch:
 
 
 def said(caplog: pytest.LogCaptureFixture) -> tuple[int, int]:
-    """Return how often Redis was said to be lost, and to be back."""
-    return caplog.text.count("redis lost"), caplog.text.count("redis is back")
+    """Return how often Redis was said to be lost or full, and to be back."""
+    lost = caplog.text.count("redis lost"), caplog.text.count("redis is full")
+    return sum(lost), caplog.text.count("redis is back")
 
 
 async def through_redis(jobs: JobQueue, watch: Watch, first: int) -> int:

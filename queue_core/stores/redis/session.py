@@ -55,11 +55,6 @@ _CANNOT_NOW = re.compile(r"\b(BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|NOREPLICAS|REA
 _WRITES_NOTHING = re.compile(r"\b(MISCONF|OOM)\b")
 """Codes of a server that reads, and for a while refuses to write: it cannot save, or is full."""
 
-_OF_A_PIPELINE = re.compile(
-    r"Command # \d+ \(.*?\) of pipeline caused error: (?:\(['\"])?(.*?)(?:['\"],\))?", re.DOTALL
-)
-"""What the driver puts around the answer to one of several commands."""
-
 STATES = frozenset(status.value for status in Status)
 
 
@@ -94,8 +89,6 @@ def unavailable(error: BaseException) -> StoreUnavailable:
     text = reason_of(error)
     if text == LOGIN:
         return StoreUnavailable("redis", text)
-    if whole := _OF_A_PIPELINE.fullmatch(text):
-        text = whole[1]
     if isinstance(error, ResponseError) and not isinstance(error, CANNOT_NOW) and not _CANNOT_NOW.search(text):
         passing = isinstance(error, OutOfMemoryError) or _WRITES_NOTHING.search(text) is not None
         return StoreRefused("redis", text, passing)
