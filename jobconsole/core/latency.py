@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from jobconsole.core.rows import NAME
 from queue_core.model.report import HISTOGRAM_BOUNDS, Tally
@@ -14,6 +15,8 @@ KEPT_SECONDS = 900.0
 """How far back the totals are kept against which the newest ones are held."""
 EVERY_SECONDS = 60.0
 """Between two totals that are kept."""
+NARROW = 2.5
+"""Times in a bucket that ends at so many times its beginning, or less, are taken as evenly spread."""
 _ENDED = frozenset({"completed", "retried", "dead"})
 
 
@@ -32,16 +35,23 @@ class TypeTotals:
         return TypeTotals(self.completed - older.completed, self.failed - older.failed, buckets)
 
 
+class Quantile(NamedTuple):
+    """The time within which a part of the attempts ended: about so many seconds, or only that it is less or more."""
+
+    seconds: float
+    bound: Literal["", "<", ">"] = ""
+
+
 @dataclass(frozen=True, slots=True)
 class TypeLine:
-    """One type as a list shows it; times in seconds, None where nothing ended."""
+    """One type as a list shows it; None where nothing ended."""
 
     type: str
     ended: int
     failed: int
-    p50: float | None
-    p95: float | None
-    p99: float | None
+    p50: Quantile | None
+    p95: Quantile | None
+    p99: Quantile | None
 
     @property
     def ratio(self) -> float:
@@ -77,7 +87,8 @@ class Latency:
         totals = self._recent() or self._newest[1]
         found = [type_line(name, one) for name, one in totals.items()]
         return sorted(
-            (line for line in found if line.ended), key=lambda line: (-line.ratio, -(line.p95 or 0.0), line.type)
+            (line for line in found if line.ended),
+            key=lambda line: (-line.ratio, -(line.p95.seconds if line.p95 else 0.0), line.type),
         )
 
     def _recent(self) -> dict[str, TypeTotals]:
@@ -87,6 +98,10 @@ class Latency:
         older = self._kept[0][1]
         fresh = {name: one.minus(older.get(name, TypeTotals())) for name, one in self._newest[1].items()}
         return {name: one for name, one in fresh.items() if one.completed + one.failed > 0}
+
+
+def _order(line: TypeLine) -> tuple[float, float, str]:
+    return -line.ratio, 0.0 if line.p95 is None else -line.p95.seconds, line.type
 
 
 def by_type(tallies: Iterable[Tally]) -> dict[str, TypeTotals]:
@@ -111,10 +126,10 @@ def type_line(name: str, totals: TypeTotals) -> TypeLine:
     return TypeLine(safe(name, NAME), totals.completed + totals.failed, totals.failed, p50, p95, p99)
 
 
-def quantile(buckets: Mapping[int, int], part: float, bounds: Sequence[float] = HISTOGRAM_BOUNDS) -> float | None:
-    """Return the time within which a part of the attempts ended, evenly spread within a bucket; None for none.
+def quantile(buckets: Mapping[int, int], part: float, bounds: Sequence[float] = HISTOGRAM_BOUNDS) -> Quantile | None:
+    """Return the time within which a part of the attempts ended, evenly spread within a narrow bucket; None for none.
 
-    Beyond the last bound nothing is known: then it is that bound.
+    Of a wide one its end alone is known, and beyond the last bound only that it was more.
     """
     total = sum(buckets.values())
     if total <= 0:
@@ -125,10 +140,12 @@ def quantile(buckets: Mapping[int, int], part: float, bounds: Sequence[float] = 
         if count and left <= count:
             if index >= len(bounds):
                 break
-            low = bounds[index - 1] if index else 0.0
-            return low + (bounds[index] - low) * left / count
+            low, high = bounds[index - 1] if index else 0.0, bounds[index]
+            if low and high > NARROW * low:
+                return Quantile(high, "<")
+            return Quantile(low + (high - low) * left / count)
         left -= count
-    return bounds[-1]
+    return Quantile(bounds[-1], ">")
 
 
 WINDOWS: tuple[float, ...] = (300.0, 900.0, 3600.0, 21_600.0, 86_400.0)

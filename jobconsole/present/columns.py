@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from jobconsole.core.events import EventLine
-from jobconsole.core.latency import TypeLine
+from jobconsole.core.latency import Quantile, TypeLine
 from jobconsole.core.rows import JobLine, QueueLine, attempts_of, ended_at
 from jobconsole.core.running import FREE, RunningJob
 from jobconsole.format import humanize
@@ -344,8 +344,8 @@ EVENTS: tuple[Column[EventLine], ...] = (
 )
 
 
-def _took(seconds: float | None, context: RenderContext) -> Spans:
-    return ((humanize.duration(seconds) or "-", "text"),)
+def _took(time: Quantile | None, context: RenderContext) -> Spans:
+    return (("-" if time is None else f"{time.bound}{humanize.duration(time.seconds)}", "text"),)
 
 
 def _ratio(line: TypeLine, context: RenderContext) -> Spans:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from jobconsole.core.latency import KEPT_SECONDS, Latency, quantile
+from jobconsole.core.latency import KEPT_SECONDS, Latency, TypeTotals, quantile, type_line
+from jobconsole.format.glyphs import UNICODE
+from jobconsole.format.spans import RenderContext
+from jobconsole.present.columns import TYPES
 from queue_core import JobQueue
 from queue_core.model.report import HISTOGRAM_BOUNDS, Tally
 from tests.conformance.world import World
@@ -22,12 +27,29 @@ def tally(outcome: str, count: int, buckets: dict[int, int], type_: str = "t", q
         ({1: 4}, 0.5, 0.00175),
         ({0: 90, 9: 10}, 0.5, 0.001 * 50 / 90),
         ({0: 90, 9: 10}, 0.95, 0.75),
-        ({0: 1, len(HISTOGRAM_BOUNDS): 99}, 0.5, 3600.0),
         ({3: 0, 5: 2}, 1.0, 0.05),
     ],
 )
 def test_a_quantile_lies_in_its_bucket(buckets: dict[int, int], part: float, seconds: float | None) -> None:
-    assert quantile(buckets, part) == (None if seconds is None else pytest.approx(seconds))
+    assert quantile(buckets, part) == (None if seconds is None else (pytest.approx(seconds), ""))
+
+
+@pytest.mark.parametrize(
+    ("buckets", "part", "shown"),
+    [
+        ({15: 100}, 0.5, "<5m00"),  # all took 60.06 s: evenly spread they would be 3m00, 4m48 and 4m58
+        ({15: 100}, 0.99, "<5m00"),
+        ({13: 1}, 0.5, "<30s"),
+        ({14: 2}, 0.5, "45s"),
+        ({0: 1, len(HISTOGRAM_BOUNDS): 99}, 0.5, ">1h00"),
+        ({}, 0.5, "-"),
+    ],
+)
+def test_of_a_wide_bucket_its_end_is_shown(buckets: dict[int, int], part: float, shown: str) -> None:
+    line = type_line("slow", TypeTotals(completed=sum(buckets.values()), buckets=buckets))
+    p50, p99 = (column for column in TYPES if column.title in {"P50", "P99"})
+    ((text, _),) = (p50 if part == 0.5 else p99).value(line, RenderContext(datetime(2026, 1, 1, tzinfo=UTC), UNICODE))
+    assert text == shown
 
 
 def test_of_all_time_until_something_ends_then_of_the_last_minutes() -> None:
@@ -40,7 +62,7 @@ def test_of_all_time_until_something_ends_then_of_the_last_minutes() -> None:
     (line,) = latency.lines()
     assert (line.ended, line.failed, latency.seconds) == (10, 0, 30.0)
     assert line.p99 is not None
-    assert line.p99 < 0.001
+    assert line.p99.seconds < 0.001
 
 
 def test_old_readings_are_let_go() -> None:
@@ -59,4 +81,4 @@ async def test_what_a_store_counts(jobs: JobQueue, world: World) -> None:
     slow, quick = latency.lines()
     assert (slow.type, slow.ratio, quick.type, quick.ratio) == ("slow␛", 1.0, "quick", 0.0)
     assert slow.p50 is not None
-    assert 2.5 <= slow.p50 <= 5.0
+    assert 2.5 <= slow.p50.seconds <= 5.0
