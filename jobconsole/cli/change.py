@@ -80,7 +80,8 @@ def operate(options: argparse.Namespace, output: Output, verb: Verb, narrowed: S
         if options.dry_run:
             plan, explained = await _foreseen(jobs, verb, plan) if found.ids else (plan, _Result(_empty(plan)))
             return _report_dry_run(output, verb, plan, replace(explained, warnings=tuple(warnings)))
-        _confirm(options, verb, plan)
+        if plan.ids and not options.yes:
+            await _confirm(jobs, verb, plan)
         if not plan.ids:
             return _reported(output, verb, _Result(_empty(plan), warnings=tuple(warnings)))
         if verb != "retry":
@@ -186,12 +187,27 @@ def _report_dry_run(output: Output, verb: Verb, plan: Plan, result: _Result) -> 
     return code
 
 
-def _confirm(options: argparse.Namespace, verb: Verb, plan: Plan) -> None:
-    question = WORDS[verb].question
-    if not question or options.yes or not plan.ids:
-        return
+async def _confirm(jobs: JobQueue, verb: Verb, plan: Plan) -> None:
+    """Ask before what is not easily taken back: by its verb, or since it may lead to a queue that was mistyped.
+
+    Raises:
+        Refused: the answer is no, or there is no terminal to ask at.
+    """
+    question, queue = WORDS[verb].question, plan.options.queue
     what = f"{verb} {plural(len(plan.ids), 'job')}{_capped(plan)}"
-    confirm(what, typed=str(len(plan.ids)) if question == "count" else None)
+    if question:
+        confirm(what, typed=str(len(plan.ids)) if question == "count" else None)
+    elif queue is not None and await _leads_nowhere(jobs, queue):
+        what += f" into queue '{queue}', which is new and on which no live worker works"
+        check_terminal(what)
+        confirm(what)
+
+
+async def _leads_nowhere(jobs: JobQueue, queue: str) -> bool:
+    """Return whether there is no such queue, and no live worker that would work on it."""
+    overview = await jobs.inspector.overview()
+    known = any(one.name == queue for one in overview.queues)
+    return not known and not any(queue in worker.queues for worker in overview.workers if not worker.lost)
 
 
 def _empty(plan: Plan) -> Report:
@@ -332,7 +348,7 @@ def add_verb(
     """
     parser = add(verb, run or partial(operate, verb=verb, narrowed=narrowed), summary or WORDS[verb].summary)
     add_selection(parser)
-    add_change(parser, bool(WORDS[verb].question))
+    add_change(parser, bool(WORDS[verb].question) or "queue" in VERBS[verb].options)
     parser.add_argument(
         "--detach", action="store_true", help="print the operation's number and leave it to the workers"
     )

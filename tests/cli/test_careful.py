@@ -69,7 +69,7 @@ class TestPace:
         assert operations(dead) == []
 
     def test_another_queue_another_priority_and_later(self, dead: Shop) -> None:
-        answer = dead("dlq", "retry", *DEAD[:2], "--to-queue", "slow", "--priority", "7", "--delay", "1h")
+        answer = dead("dlq", "retry", *DEAD[:2], "--to-queue", "slow", "--priority", "7", "--delay", "1h", "--yes")
         assert (answer.code, answer.out) == (0, "retried 2 jobs\n")
         assert answer.err == (
             "jobconsole: warning: no live worker works on queue 'slow'; the jobs wait there until one does\n"
@@ -107,9 +107,30 @@ class TestPace:
         assert operations(dead) == []
 
 
+class TestNewQueue:
+    """A queue that is not there yet, and on which no worker works, is perhaps a mistyped one."""
+
+    @pytest.mark.parametrize("verb", ["dlq retry --all", "job move --queue work", "dlq move --all"])
+    def test_it_is_asked_about(self, dead: Shop, verb: str) -> None:
+        words = [*verb.split(), "--to-queue", "a b"]
+        refused = dead(*words)
+        assert (refused.code, refused.out, operations(dead)) == (5, "", [])
+        where = "into queue 'a b', which is new and on which no live worker works"
+        assert f"{where} without --yes, since standard input is no terminal" in refused.err
+        answer = dead(*words, typed="n\n")
+        assert (answer.code, operations(dead)) == (5, [])
+        assert f"{where}? [y/N] " in answer.err
+        assert dead(*words, typed="y\n").code == 0
+        # It is there now.
+        assert dead(*words).code == 0
+
+    def test_a_rehearsal_does_not_ask(self, dead: Shop) -> None:
+        assert dead("dlq", "retry", "--all", "--to-queue", "a b", "--dry-run").code == 0
+
+
 class TestMove:
     def test_waiting_and_dead_jobs_to_another_queue(self, dead: Shop) -> None:
-        answer = dead("job", "move", "--queue", "work", "--to-queue", "other", "--why", "slow ones")
+        answer = dead("job", "move", "--queue", "work", "--to-queue", "other", "--why", "slow ones", "--yes")
         assert (answer.code, answer.out) == (0, "moved 5 jobs\n")
         jobs = {job["id"]: job for job in dead("job", "list", "--json").body["jobs"]}
         assert {one: jobs[one]["queue"] for one in (DEAD[0], WAITING, RUNNING)} == {
@@ -120,7 +141,7 @@ class TestMove:
 
     def test_jobs_of_a_queue_whose_name_is_refused_by_now(self, shop: Shop) -> None:
         shop.play(in_the_queue_of_all)
-        assert shop("job", "move", "--queue", "*", "--to-queue", "mail").out == "moved 1 job\n"
+        assert shop("job", "move", "--queue", "*", "--to-queue", "mail", "--yes").out == "moved 1 job\n"
         (job,) = shop("job", "list", "--json").body["jobs"]
         assert job["queue"] == "mail"
 
@@ -131,7 +152,7 @@ class TestMove:
         assert dead("job", "show", DEAD[0], "--json").body["job"]["priority"] == 10
 
     def test_what_cannot_be_moved_is_named(self, dead: Shop) -> None:
-        answer = dead("job", "move", RUNNING, "--to-queue", "other")
+        answer = dead("job", "move", RUNNING, "--to-queue", "other", "--yes")
         assert answer.code == 1
         assert answer.err.endswith(f"jobconsole: job {RUNNING} is running; it cannot be moved\n")
 

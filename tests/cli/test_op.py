@@ -182,7 +182,7 @@ class TestUndo:
         assert operation(dead, 3)["why"] == "takes #2 back"
 
     def test_a_move_goes_back_to_each_queue(self, dead: Shop) -> None:
-        assert dead("dlq", "move", "--all", "--to-queue", "other").out == "moved 4 jobs\n"
+        assert dead("dlq", "move", "--all", "--to-queue", "other", "--yes").out == "moved 4 jobs\n"
         body = dead("op", "undo", "1", "--json").body
         assert [(one["verb"], one["queue"], one["processed"]) for one in body["operations"]] == [("move", "work", 4)]
         assert {job["queue"] for job in dead("dlq", "list", "--json").body["jobs"]} == {"work"}

@@ -65,7 +65,7 @@ def everything(shop: Shop) -> list[tuple[object, ...]]:
 VERBS = (
     f"job retry {DEAD[0]}",
     f"job delete {DEAD[0]} --yes",
-    f"job move {DEAD[0]} --to-queue other",
+    f"job move {DEAD[0]} --to-queue other --yes",
     f"job cancel {DEAD[0]} --yes",
     f"job edit {DEAD[0]} --set n=9",
     "dlq retry --all",
@@ -129,7 +129,7 @@ def test_steps_that_are_refused_are_exit_code_1_and_no_job_is_changed(night: Sho
     assert operation(night, 1)["errored"] == 4
 
 
-@pytest.mark.parametrize("verb", ["retry", "delete --yes", "move --to-queue other"])
+@pytest.mark.parametrize("verb", ["retry", "delete --yes", "move --to-queue other --yes"])
 def test_jobs_that_are_named_and_refused_are_not_said_to_be_in_the_wrong_state(night: Shop, verb: str) -> None:
     refuse(night, "insert or update on jobs_dead" if verb != "retry" else "insert on jobs")
     name, *rest = verb.split()
@@ -142,7 +142,7 @@ def test_jobs_that_are_named_and_refused_are_not_said_to_be_in_the_wrong_state(n
 
 def test_a_job_that_is_where_it_is_to_go_is_not_said_to_be_in_the_wrong_state(shop: Shop) -> None:
     shop.play(four_dead)
-    assert shop("job", "move", DEAD[0], "--to-queue", "other").code == 0
+    assert shop("job", "move", DEAD[0], "--to-queue", "other", "--yes").code == 0
     answer = shop("job", "move", DEAD[0], DEAD[1], "--to-queue", "other")
     assert (answer.code, answer.out) == (1, "moved 1 job, skipped 1, errored 0\n")
     assert f"job {DEAD[0]} was left as it is: it is there already" in answer.err

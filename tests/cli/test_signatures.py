@@ -135,7 +135,15 @@ def test_a_state_beyond_all_dates_is_shown(shop: Shop) -> None:
 def test_a_verb_on_a_signature_that_the_store_does_not_know_finds_none(shop: Shop) -> None:
     shop.play(scene)
     named = "no dead job has a signature that begins with 'ffffff'"
-    verbs = ("retry", "move --to-queue slow", "delete --yes", "restore", "purge --yes", "retry --dry-run", "export")
+    verbs = (
+        "retry",
+        "move --to-queue slow --yes",
+        "delete --yes",
+        "restore",
+        "purge --yes",
+        "retry --dry-run",
+        "export",
+    )
     for verb in (*verbs, "retry --all", "retry --type task"):
         answer = shop("dlq", *verb.split(), "--signature", "ffffff")
         assert (answer.code, answer.out, answer.err) == (4, "", f"jobconsole: {named}\n"), verb

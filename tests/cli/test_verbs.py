@@ -89,7 +89,7 @@ WORDS = {
     "job delete": f"{DEAD[0]} --yes",
     "job edit": f"{DEAD[0]} --set n=7",
     "job enqueue": "send",
-    "job move": f"{DEAD[0]} --to-queue other",
+    "job move": f"{DEAD[0]} --to-queue other --yes",
     "job restore": "--all",
     "job retry": DEAD[0],
     "dlq delete": "--all --yes",
@@ -97,7 +97,7 @@ WORDS = {
     "dlq note": "aaaa look",
     "dlq own": "aaaa",
     "dlq resolve": "aaaa --now",
-    "dlq move": "--all --to-queue other",
+    "dlq move": "--all --to-queue other --yes",
     "dlq purge": "--all --yes",
     "dlq restore": "--all",
     "dlq retry": "--all",
@@ -174,8 +174,8 @@ class TestTrace:
     def test_what_changes_jobs(self, busy: Shop) -> None:
         for line in (
             f"job cancel {WAITING} --yes", "job delete --signature bbbb --yes", "dlq restore --all",
-            f"dlq retry {DEAD[0]}", f"dlq move {DEAD[1]} {DEAD[2]} --to-queue other", f"dlq delete {DEAD[3]} --yes",
-            "dlq purge --all --yes",
+            f"dlq retry {DEAD[0]}", f"dlq move {DEAD[1]} {DEAD[2]} --to-queue other --yes",
+            f"dlq delete {DEAD[3]} --yes", "dlq purge --all --yes",
         ):  # fmt: skip
             assert busy(*line.split(), "--why", "clean up").code == 0
         found = [(one["verb"], one["label"], one["processed"]) for one in reversed(operations(busy))]
