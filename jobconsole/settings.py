@@ -93,7 +93,8 @@ class ConsoleSettings:
             servers.append(f"{_place(jobs.postgres.url.get_secret_value())} schema {jobs.postgres.schema}")
         if "redis" in jobs.mode and jobs.redis.url is not None:
             servers.append(f"{_place(jobs.redis.url.get_secret_value())} prefix {jobs.redis.prefix}")
-        return " ".join([*([self.context] if self.context else []), f"({', '.join(servers)})"])
+        named = ", ".join(servers)
+        return f"{self.context} ({named})" if self.context else named
 
 
 def _place(url: str) -> str:

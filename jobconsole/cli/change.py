@@ -57,6 +57,14 @@ if TYPE_CHECKING:
 _SHOWN = 20
 """Jobs that a dry run names, refusals that are explained one by one, and signatures that one operation is noted for."""
 
+_ALL = {
+    "": "all jobs",
+    "status=dead": "all dead jobs",
+    "trash:yes": "all jobs in the trash",
+    "status=dead trash:yes": "all dead jobs in the trash",
+}
+"""What operations on everything are noted for, by the filter."""
+
 
 def operate(options: argparse.Namespace, output: Output, verb: Verb, narrowed: Sequence[str] | None = None) -> int:
     """Run a verb on what the options choose, and return the exit code.
@@ -123,7 +131,8 @@ def _label(chosen: JobSelection) -> str:
     from queue_core.model.filters import render
 
     if chosen.where is not None:
-        return render(chosen.where) or "all jobs"
+        asked = render(chosen.where)
+        return _ALL.get(asked, asked)
     return f"job {chosen.ids[0]}" if len(chosen.ids) == 1 else f"{plural(len(chosen.ids), 'job')} by id"
 
 

@@ -148,6 +148,7 @@ class TestMove:
     def test_only_dead_ones(self, dead: Shop) -> None:
         assert dead("dlq", "move", "--all", "--priority", "high", "--dry-run").out.startswith("would move 4 jobs, with")
         assert dead("dlq", "move", "--all", "--priority", "high").out == "moved 4 jobs\n"
+        assert operation(dead, 1)["label"] == "all dead jobs"
         assert dead("job", "show", WAITING, "--json").body["job"]["priority"] == 5
         assert dead("job", "show", DEAD[0], "--json").body["job"]["priority"] == 10
 

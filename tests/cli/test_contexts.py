@@ -78,7 +78,7 @@ def test_at_a_terminal_it_asks(several: Cli, typed: str, code: int) -> None:
     several("--context", "prod", "job", "enqueue", "send_email", "{}")
     answer = several("job", "enqueue", "send_email", "{}", typed=typed)
     assert answer.code == code
-    assert "none was named (gone, prod, staging): job enqueue on (file " in answer.err
+    assert "none was named (gone, prod, staging): job enqueue on file " in answer.err
 
 
 def test_passwords_are_not_written(several: Cli) -> None:
@@ -125,4 +125,4 @@ def test_one_context_need_not_be_named(tmp_path: Path) -> None:
     cli = Cli({"JOBCONSOLE_CONFIG": str(tmp_path / "jobconsole.yaml")})
     answer = cli("job", "enqueue", "send_email", "{}")
     assert answer.code == 0
-    assert answer.target.startswith("target: (file ")
+    assert answer.target == f"target: file {tmp_path}/one.db"

@@ -182,11 +182,11 @@ class TestTrace:
         assert found == [
             ("cancel", f"job {WAITING}", 1),
             ("delete", "status=dead signature=bbbb", 1),
-            ("restore", "status=dead trash:yes", 1),
+            ("restore", "all dead jobs in the trash", 1),
             ("retry", f"job {DEAD[0]}", 1),
             ("move", "2 jobs by id", 2),
             ("delete", f"job {DEAD[3]}", 1),
-            ("purge", "status=dead trash:yes", 1),
+            ("purge", "all dead jobs in the trash", 1),
         ]
         assert {one["why"] for one in operations(busy)} == {"clean up"}
 
