@@ -63,6 +63,20 @@ def name_of(function: Callable[..., Any]) -> str:
     return name
 
 
+def signature_of(function: Callable[..., Any], name: str) -> inspect.Signature:
+    """Return the parameters of what a task is made of.
+
+    Raises:
+        ConfigurationError: they are not known, as those of `int` and `max` are not.
+    """
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        raise ConfigurationError(
+            f"task '{name}': the parameters of {function!r} are not known; write a function that calls it"
+        ) from None
+
+
 def is_coroutine_function(function: Callable[..., Any], name: str) -> bool:
     """Return whether a call of it gives a coroutine; objects that can be called count, too.
 

@@ -23,7 +23,7 @@ from typing import (
 )
 
 from queue_core.client.context import JobContext
-from queue_core.client.payloads import PayloadTypes, is_coroutine_function, name_of
+from queue_core.client.payloads import PayloadTypes, is_coroutine_function, name_of, signature_of
 from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob, QueueFull, UnknownTask
 from queue_core.model.retry import Policy, Retry
 from queue_core.model.rules import Priority, PriorityName, parse_priority
@@ -260,13 +260,13 @@ def define(
     """Read a function's signature and return its definition.
 
     Raises:
-        ConfigurationError: it takes no parameter names, is a generator, has no name, or its runbook is no line of text.
+        ConfigurationError: its parameters cannot be named, it is a generator, has no name, or its runbook is no line.
         InvalidJob: the name is empty, or has characters that no name may have.
     """
     if not callable(function) or isinstance(getattr(function, "definition", None), Definition):
         raise ConfigurationError(f"a task is a function, not {function!r}")
     name = check_name(name_of(function) if name is None else name, "the type's name")
-    signature = inspect.signature(function)
+    signature = signature_of(function, name)
     parameters = list(signature.parameters.values())
     if parameters and parameters[0].name in {"self", "cls"} and _in_class(function):
         raise ConfigurationError(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable
 
+import psycopg
 import pytest
 
-from tests.cli.conftest import Shop
-from tests.cli.running import PATIENCE, untargeted
+from tests.cli.conftest import Scene, Shop
+from tests.cli.running import PATIENCE, Cli, untargeted
 from tests.cli.scenes import await_operation, operation, operations
 from tests.conformance.world import World
 
@@ -123,6 +125,21 @@ def test_interrupted_it_leaves_the_queue_closed(file_shop: Shop) -> None:
     assert process.returncode == 130
     assert "'work' stays closed, and workers go on; 'jobconsole op undo 1' opens it" in said
     assert states(file_shop)["work"] == ("draining", True, 3)
+
+
+def test_interrupted_before_it_has_a_number_it_tells_what_may_be(
+    cli: Cli, play: Callable[[Scene], None], postgres_url: str
+) -> None:
+    play(three_waiting)
+    with psycopg.connect(postgres_url) as hand, psycopg.connect(postgres_url, autocommit=True) as watch:
+        hand.execute("lock table jobconsole.operations in exclusive mode")
+        process = cli.start("queue", "drain", "work")
+        while not watch.execute("select 1 from pg_locks where not granted").fetchall():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert "'work' may be closed by now; 'jobconsole op list' shows its drain then, 'op undo' opens it" in said
 
 
 def test_a_drain_that_was_opened_has_failed(file_shop: Shop) -> None:

@@ -109,6 +109,8 @@ def test_what_is_no_task_retry_or_middleware_is_refused_in_a_sentence() -> None:
         (lambda: jobs.task(double), "a task is a function"),
         (lambda: jobs.task(name="again")(double), "a task is a function"),
         (lambda: jobs.cron("* * * * *")(double), "a task is a function"),
+        (lambda: jobs.task(int), "task 'int': the parameters of <class 'int'> are not known"),
+        (lambda: jobs.task(name="most")(max), "task 'most': the parameters of <built-in function max> are not known"),
         (lambda: jobs.task(retry=3), "retry is a Retry"),
         (lambda: jobs.middleware(3), "a middleware is"),
     ):

@@ -94,7 +94,7 @@ def run_drain(options: argparse.Namespace, output: Output) -> int:
         if left and not any(options.name in one.queues and not one.lost for one in overview.workers):
             stay = plural(left, "job stays", "jobs stay")
             warn(f"no live worker takes jobs from '{options.name}': {stay} in it until one does")
-        operation = await jobs.operations.drain_queue(options.name, options.move_to, why=options.why)
+        operation = await _closed(jobs, options)
         if not options.detach:
             operation = await _drained(jobs, options.name, operation)
         if output.as_json:
@@ -104,6 +104,15 @@ def run_drain(options: argparse.Namespace, output: Output) -> int:
         return DONE if options.detach or operation.state == "done" else FAILED
 
     return connected(options, output, run, "" if options.dry_run else "queue drain")
+
+
+async def _closed(jobs: JobQueue, options: argparse.Namespace) -> Operation:
+    """Close the queue and begin to drain it."""
+    try:
+        return await jobs.operations.drain_queue(options.name, options.move_to, why=options.why)
+    except asyncio.CancelledError:
+        note(f"'{options.name}' may be closed by now; 'jobconsole op list' shows its drain then, 'op undo' opens it")
+        raise
 
 
 async def _drained(jobs: JobQueue, name: str, operation: Operation) -> Operation:
