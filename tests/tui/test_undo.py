@@ -19,7 +19,7 @@ from tests.conformance.world import World
 from tests.tui.asking import crowd, in_state
 from tests.tui.conftest import Sit
 from tests.tui.scenes import dead, disk
-from tests.tui.seat import Seat
+from tests.tui.seat import WIDE, Seat
 from tests.tui.test_triage import SIZES
 
 Buried = dict[str, list[str]]
@@ -256,4 +256,37 @@ async def test_what_is_being_taken_back_is_said(
         await asyncio.wait_for(slow_writes.waiting.wait(), 30)
         await seat.until("undoing delete #1", but="deleted 5 jobs")
         slow_writes.opened.set()
+        await seat.until("restored 5 jobs")
+
+
+@pytest.mark.parametrize("later", ["a worker is made quiet", "a retry ends"])
+async def test_what_was_done_before_a_change_that_stays_is_undone_at_the_second_press(
+    sit: Sit, jobs: JobQueue, world: World, buried: Buried, later: str
+) -> None:
+    """One that is pressed for the last change must not bring back what was deleted long before."""
+    await world.job_in("running")
+    async with sit(WIDE) as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        await delete(seat, 5)
+        await seat.until("deleted 5 jobs")
+        if later == "a retry ends":
+            await seat.press("R")
+            await seat.until("Enter")
+            await seat.press("enter", "enter")
+            await seat.until("retried 3 jobs")
+            what = "retry #2, which has ended, cannot be undone"
+        else:
+            await seat.press("2")
+            while seat.view.focused is not seat.table("workers"):
+                await seat.press("tab")
+            await seat.until(lambda: seat.table("workers").selection.row is not None)
+            await seat.press("Q")
+            await seat.until("claims no more jobs")
+            what = "the quiet of"
+        await seat.press("u")
+        await seat.until("cannot be undone; u again undoes delete #1")
+        assert what in seat.text()
+        assert await in_trash(jobs) == 5
+        await seat.press("u")
         await seat.until("restored 5 jobs")

@@ -53,7 +53,7 @@ async def test_a_pause_of_a_queue_that_was_paused_already_is_not_undone(
         await others(jobs.operations, "pause", jobs, "crm")
         await seat.press("P")
         await seat.until("crm was paused already", but=SAYS)
-        assert seat.app.operator.undoable == ""
+        assert seat.app.operator.undoable is None
         await seat.press("u")
         await seat.until("nothing to undo")
         assert await paused(jobs, "crm")
@@ -115,7 +115,7 @@ async def test_a_schedule_that_was_so_already_is_not_undone(sit: Sit, jobs: JobQ
         await seat.press("P")
         state = "paused" if verb == "pause" else "ticking again"
         await seat.until(f"nightly was {state} already", but=SAYS)
-        assert seat.app.operator.undoable == ""
+        assert seat.app.operator.undoable is None
 
 
 async def test_a_pause_is_not_undone_where_another_operator_drains_the_queue(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from textual.message import Message
 
@@ -17,13 +18,15 @@ from jobconsole.core.connection import Connection
 from jobconsole.core.rows import NAME
 from jobconsole.tui.base.messages import Finished, PlanReady, Progressed
 from jobconsole.tui.base.states import SignatureStates, StatesChange
-from jobconsole.tui.base.undo import NOTHING_TO_UNDO, Change, Kind, PausedChange, Remembered, SubmittedChange
+from jobconsole.tui.base.undo import Change, Kind, PausedChange, Remembered, SubmittedChange
 from queue_core.client.operations import this_author
 from queue_core.errors import OperationNotFound, OutcomeUnknown, QueueCoreError, ReadOnly, StoreUnavailable
 from queue_core.model.job import Job
 from queue_core.model.operation import Operation, WorkerOrder
 from queue_core.model.report import JobStack
 from queue_core.model.text import safe
+
+T = TypeVar("T")
 
 POLL_SECONDS = 1.0
 """Seconds at most between two looks for operations to carry out, and at this console's own ones."""
@@ -67,14 +70,9 @@ class Operator:
         return (*reversed(self._writing.values()), *reversed(tuple(going)))
 
     @property
-    def undoable(self) -> str:
-        """What `undo` would take back; "" when there is nothing."""
-        return self._undo.last.words if self._undo.last is not None else ""
-
-    @property
-    def undoable_verb(self) -> str:
-        """The verb of what `undo` would take back; "" when there is nothing."""
-        return self._undo.last.name if self._undo.last is not None else ""
+    def undoable(self) -> Change | None:
+        """What `undo` would take back."""
+        return self._undo.last
 
     @property
     def taking_back(self) -> str:
@@ -164,11 +162,11 @@ class Operator:
         Raises:
             StoreUnavailable: nothing was changed, it can be tried again.
         """
-        if not await self._undo.turn():
-            return f"{self.taking_back} is still being undone: press u again when that is done"
-        if (last := self._undo.last) is None:
-            return NOTHING_TO_UNDO
-        self._undo.taking_back, away = last.words, False
+        if refusal := await self._undo.refusal():
+            return refusal
+        last, away = self._undo.last, False
+        assert last is not None
+        self._undo.taking_back = last.words
         try:
             return await self._reverse(last)
         except StoreUnavailable:
@@ -211,9 +209,15 @@ class Operator:
             ReadOnly, OperationNotFound, StoreUnavailable: nothing was changed.
         """
         self._check(f"op {verb}")
-        sentence = await self._immediate.steer(number, verb)
+        sentence = await self._pass(f"the {verb} of #{number}", self._immediate.steer(number, verb))
         self._kick.set()
         return sentence
+
+    async def _pass(self, what: str, done: Awaitable[T]) -> T:
+        """Carry out a change that cannot be taken back."""
+        answer = await done
+        self._undo.pass_by(what)
+        return answer
 
     def _check(self, verb: str) -> None:
         if self.read_only:
@@ -229,7 +233,7 @@ class Operator:
         """
         self._check("pause")
         if closed:
-            await self._switch("queue", queue, False)
+            await self._pass(f"the opening of {queue}", self._switch("queue", queue, False))
             return f"{safe(queue, NAME)} takes new jobs again"
         return (await self._switch_remembered("queue", queue, not paused)).undoable_words
 
@@ -258,7 +262,8 @@ class Operator:
             StoreUnavailable: nothing was enqueued, or it is not known whether it was.
         """
         self._check("edit")
-        return await submit_edit(self._connection.jobs, job, draft, this_author(), why, self._connection.operations)
+        edited = submit_edit(self._connection.jobs, job, draft, this_author(), why, self._connection.operations)
+        return await self._pass(f"the edit of {job.id}", edited)
 
     async def cautions(self, target: Target, plan: Plan) -> list[str]:
         """Return what to know before this plan is carried out, a sentence each.
@@ -284,7 +289,7 @@ class Operator:
             ReadOnly, StoreUnavailable: nothing was changed.
         """
         self._check(order)
-        return await self._immediate.order(worker, label, order)
+        return await self._pass(f"the {order} of {label}", self._immediate.order(worker, label, order))
 
     async def schedule(self, name: str, verb: ScheduleVerb) -> str:
         """Pause, resume or trigger a schedule; returns a sentence.
@@ -296,7 +301,7 @@ class Operator:
         """
         self._check(f"schedule {verb}")
         if verb == "trigger":
-            return await self._immediate.trigger(name)
+            return await self._pass(f"the trigger of {name}", self._immediate.trigger(name))
         return (await self._switch_remembered("schedule", name, verb == "pause")).undoable_words
 
     async def _switch(self, kind: Kind, name: str, pause: bool, why: str = "") -> Switched:
@@ -342,28 +347,27 @@ class Operator:
             report = replace(before, operation=operation)
             settled = operation.ended or operation.state == "stopped"
             if settled and self._reported.get(number) != operation.state:
-                await self._settled(report, operation)
+                await self._settled(number, report, operation)
             elif operation != before.operation:
                 self._own[number] = report
                 self._post(Progressed(report))
             if not settled:
                 self._reported.pop(number, None)
 
-    async def _settled(self, report: Report, operation: Operation) -> None:
+    async def _settled(self, number: int, report: Report, operation: Operation) -> None:
         """Report that an operation has ended or was stopped, with the jobs that it has changed."""
-        number = operation.number
         report = replace(report, changed=tuple(await self._connection.operations.changed_ids(number, REPORTED_IDS)))
         self._own[number], self._reported[number] = report, operation.state
         if operation.ended:
-            self._forget(number, keep=report.plan.verb in REVERSIBLE and operation.processed > 0)
+            self._forget(number, keep=report.plan.verb in REVERSIBLE, done=operation.processed > 0)
         self._post(Finished(report))
 
-    def _forget(self, number: int, keep: bool = False) -> None:
+    def _forget(self, number: int, keep: bool = False, done: bool = False) -> None:
         """Follow an operation no longer; without `keep` it cannot be taken back either."""
         self._own.pop(number, None)
         self._reported.pop(number, None)
-        if not keep:
-            self._undo.drop_operation(number)
+        if not (keep and done):
+            self._undo.drop_operation(number, done)
 
     async def _take_back(self, last: SubmittedChange) -> str:
         """Cancel an operation that has not ended; bring back what it did, where that is possible."""

@@ -96,6 +96,8 @@ class Remembered:
         self._changes: deque[Change] = deque(maxlen=REMEMBERED)
         # what is being taken back, in words; "" when nothing is
         self.taking_back = ""
+        # a change after the last of these that cannot be taken back, in words; "" when there is none
+        self._behind = ""
         self._taken = asyncio.Event()
 
     async def turn(self) -> bool:
@@ -106,6 +108,22 @@ class Remembered:
                     self._taken.clear()
                     await self._taken.wait()
         return not self.taking_back
+
+    async def refusal(self) -> str:
+        """Wait until it is the caller's turn; return why nothing is taken back now, "" when `last` can be.
+
+        It is asked for twice where something came later: an undo never surprises with what was done long before.
+        """
+        if not await self.turn():
+            return f"{self.taking_back} is still being undone: press u again when that is done"
+        if self.last is None:
+            return NOTHING_TO_UNDO
+        behind, self._behind = self._behind, ""
+        return f"{behind} cannot be undone; u again undoes {self.last.words}" if behind else ""
+
+    def pass_by(self, words: str) -> None:
+        """Note a change that cannot be taken back."""
+        self._behind = words
 
     def taken_back(self) -> None:
         """Let the next one have its turn."""
@@ -120,6 +138,7 @@ class Remembered:
     def add(self, change: Change) -> None:
         """Remember a change, before it is asked for."""
         self._changes.append(change)
+        self._behind = ""
 
     def add_written(self, verb: str, label: str, number: int) -> None:
         """Remember an operation that the store has."""
@@ -132,7 +151,9 @@ class Remembered:
         with suppress(ValueError):
             self._changes.remove(change)
 
-    def drop_operation(self, number: int) -> None:
-        """Forget an operation."""
+    def drop_operation(self, number: int, done: bool = False) -> None:
+        """Forget an operation; `done`: it has changed jobs, and that stays."""
         for change in [one for one in self._changes if one.lose(number)]:
+            if done and change is self.last:
+                self.pass_by(f"{change.words}, which has ended,")
             self.drop(change)

@@ -121,7 +121,8 @@ class View(ViewFrame):
     def label_of(self, action: Action, width: int) -> str:
         """Name what the key would undo, where that is this console's last change and there is room."""
         named = action.id == "undo" and width >= NAMED_UNDO and self.owner("undo") is self.console
-        verb = self.console.operator.undoable_verb if named else ""
+        last = self.console.operator.undoable if named else None
+        verb = "" if last is None else last.name
         return f"{action.label} {verb}" if verb else action.label
 
     # -- what comes in
