@@ -77,6 +77,25 @@ async def test_nothing_is_cut_at_80_columns(word: str, read_only: bool) -> None:
             assert "no answer for 1h" in drawn(seat)[0] or not silent
 
 
+@pytest.mark.parametrize(("word", "read_only"), SETTINGS)
+async def test_jobs_without_a_worker_are_an_alarm_in_the_first_line(word: str, read_only: bool) -> None:
+    context = ContextInfo("it", word) if word else None
+    async with (
+        JobQueue(memory=True) as jobs,
+        seated(ConsoleApp(jobs, context=context, read_only=read_only), NARROW) as seat,
+    ):
+        await seat.ready()
+        snapshot = seat.app.model.snapshot
+        assert snapshot is not None
+        seat.app.connection._servers = servers("up", "up")
+        for queued, running, workers, alarm in ((0, 0, 0, False), (1, 0, 0, True), (0, 1, 0, True), (1, 1, 1, False)):
+            totals = replace(snapshot.totals, queued=queued, running=running, workers=workers)
+            seat.app.model.snapshot = replace(snapshot, totals=totals)
+            first = drawn(seat)[0]
+            assert ("NO WORKER" in first, "LIVE" in first) == (alarm, not alarm), first
+            assert len(first) == NARROW[0]
+
+
 async def test_no_number_is_cut_at_80_columns() -> None:
     async with JobQueue(memory=True) as jobs, seated(ConsoleApp(jobs), NARROW) as seat:
         await seat.ready()

@@ -120,9 +120,18 @@ class Header(LineWidget):
             return glyphs.ellipsis, word, "muted/bar"
         if age > OLD_SECONDS:
             return glyphs.alert, f"{humanize.elapsed(age)} OLD", "warn/bar"
+        if self._unserved():
+            return glyphs.alert, "NO WORKER", "bad/bar"
         if self.console.connection.deaf:
             return glyphs.dot, "POLLED", "warn/bar"
         return glyphs.dot, "LIVE", "good/bar"
+
+    def _unserved(self) -> bool:
+        """Whether jobs wait or run, and no worker is alive."""
+        snapshot = self.console.model.snapshot
+        if snapshot is None or snapshot.totals.workers:
+            return False
+        return bool(snapshot.totals.queued or snapshot.totals.running)
 
     def _kept(self, spans: Spans, timed: bool, roomy: bool) -> Spans:
         glyph, mode, tone = self._mode()
