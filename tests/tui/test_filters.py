@@ -177,6 +177,17 @@ async def test_a_list_whose_filter_hides_everything_does_not_claim_to_be_empty(
         await seat.until("nothing matches; Esc clears the filter")
 
 
+async def test_no_jobs_are_counted_of_a_signature_that_a_filter_hides(sit: Sit, buried: Buried) -> None:
+    async with sit(WIDE) as seat:
+        await seat.ready()
+        await seat.until("Jobs  5 jobs")
+        await write(seat, "err:nothing")
+        await seat.until(lambda: seat.table("signatures").selection.row is None)
+        await seat.until(lambda: "jobs" not in "".join(text for text, _ in seat.table("jobs").heading()))
+        await seat.press("slash", *["backspace"] * 11, "enter")
+        await seat.until("Jobs  5 jobs")
+
+
 async def test_a_search_that_has_found_nothing_yet_says_so(
     sit: Sit, jobs: JobQueue, buried: Buried, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,7 +154,9 @@ class TriageView(View):
         group = self.signatures.selection.row
         fields = self._fields(group.signature) if group is not None and self.size.width >= ROOMY else ()
         self.jobs.columns = dead_columns(self.size.width, [safe(name, FIELD) for name in fields])
-        if group is not None and (not self.narrow or self.stage != "home"):
+        if group is None:
+            self.jobs.list_nothing()
+        elif not self.narrow or self.stage != "home":
             self.jobs.list_jobs(dead_of(group.signature, self.signatures.where), group.count)
             self.jobs.show_fields(fields)
 

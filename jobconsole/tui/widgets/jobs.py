@@ -106,6 +106,14 @@ class JobTable(MarkTable[JobLine]):
             self.repaint()
             self.read()
 
+    def list_nothing(self) -> None:
+        """Show no list: there is nothing that it would be of."""
+        if self.window is not None:
+            self.empty = self._none()
+            self.window = self.total = None
+            self.begin_again()
+            self.show(())
+
     def show_fields(self, fields: tuple[str, ...]) -> None:
         """Show these fields of the payloads, too."""
         if self.window is not None and self.window.fields != fields:
