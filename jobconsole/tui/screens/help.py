@@ -75,10 +75,12 @@ class HelpScreen(ModalScreen[None]):
         """Keys by group, hints, words, filters."""
         lines: list[Line] = []
         for group in (CHANGE, SHOW, MOVE, CONSOLE):
+            offered = [one for one in self._offered if one[0].group == group]
+            if not offered:
+                continue
             lines += [((group, "accent"),)]
-            for action, keys, reason in self._offered:
-                if action.group == group:
-                    lines += _action(action, keys, reason, width)
+            for action, keys, reason in offered:
+                lines += _action(action, keys, reason, width)
             lines.append(())
         if self._hints:
             lines += _section("How to repair what fails here", tuple(("", hint) for hint in self._hints), width)

@@ -109,6 +109,7 @@ class QueueTable(Table[QueueLine]):
 
     empty = "no queues yet"
     cursor_always = False
+    still = False
 
     def __init__(self, columns: Sequence[Column[QueueLine]], *, id: str | None = None) -> None:
         super().__init__(columns, TableCursor(lambda queue: queue.name), id=id)
@@ -117,7 +118,7 @@ class QueueTable(Table[QueueLine]):
         """Title."""
         if self.console.model.snapshot is None:
             return (("Queues", "title"),)
-        return (("Queues", "title"), (f"  {plural(len(self.selection.rows), 'queue')}", "muted"))
+        return (("Queues", "title"), (f"  {plural(len(self.selection.rows), 'queue')}{self.hidden()}", "muted"))
 
     def note(self) -> Spans:
         """How many jobs are ready over all."""
@@ -162,6 +163,8 @@ class RunningTable(Table[RunningJob]):
     }
 
     cursor_always = False
+    # a job that ends is no alarm
+    gone, alarming = "job ended", False
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(RUNNING_JOBS, TableCursor(lambda job: job.id), id=id)
@@ -258,13 +261,14 @@ class TypeTable(Table[TypeLine]):
 
     empty = "no attempt has ended yet"
     cursor_always = False
+    still = False
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(TYPES, TableCursor(lambda line: line.type), id=id)
 
     def heading(self) -> Spans:
         """Title."""
-        return (("Types", "title"), (f"  {plural(len(self.selection.rows), 'type')}", "muted"))
+        return (("Types", "title"), (f"  {plural(len(self.selection.rows), 'type')}{self.hidden()}", "muted"))
 
     def note(self) -> Spans:
         """Over which time."""
@@ -286,6 +290,7 @@ class WorkerTable(Table[WorkerInfo]):
 
     empty = "no worker has announced itself: start one with jobconsole worker run module:jobs"
     cursor_always = False
+    still = False
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(WORKERS, TableCursor(lambda worker: worker.id), id=id)
@@ -294,7 +299,10 @@ class WorkerTable(Table[WorkerInfo]):
         """Title."""
         if self.console.model.snapshot is None:
             return (("Workers", "title"),)
-        return (("Workers", "title"), (f"  {plural(len(self.selection.rows), 'process', 'processes')}", "muted"))
+        return (
+            ("Workers", "title"),
+            (f"  {plural(len(self.selection.rows), 'process', 'processes')}{self.hidden()}", "muted"),
+        )
 
     def note(self) -> Spans:
         """How many are lost."""

@@ -40,6 +40,8 @@ class Table(Pane, Generic[T]):
     still = True
     # whether rows that come in above a list that is seen from its top push the others down, and are seen
     heads = False
+    # what is shown where the cursor's row is gone, and whether that is an alarm
+    gone, alarming = "row gone", True
     # this list had the focus: its cursor was put where it is
     visited = False
 
@@ -120,7 +122,15 @@ class Table(Pane, Generic[T]):
         """That the cursor's row is gone comes before the note: no other row is chosen then."""
         if not (self.selection.adrift and self.anchored):
             return super().aside()
-        return ((f"{self.console.glyphs.alert} row gone  ", "warn"), *super().aside())
+        words = (f"{self.console.glyphs.alert} {self.gone}  ", "warn") if self.alarming else (f"{self.gone}  ", "muted")
+        return (words, *super().aside())
+
+    def hidden(self) -> str:
+        """How many rows there are above and below those that are shown, behind the title's words; "" without any."""
+        selection, shown = self.selection, self.visible_rows
+        below = len(selection.rows) - selection.top - shown
+        above = f", {self.console.glyphs.up} {selection.top:,} above" if selection.top else ""
+        return above + (f", {below:,} more below" if below > 0 else "") if shown else ""
 
     def move(self, step: int) -> None:
         """Move the cursor by some rows."""

@@ -1,0 +1,72 @@
+"""What the titles of lists tell: which rows are hidden, how many there are, and that a job has ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.conformance.world import World
+from tests.tui.conftest import Sit
+from tests.tui.scenes import crm, dead
+from tests.tui.seat import NARROW, WIDE, seated
+from tests.tui.still import show, still_app
+from tests.tui.test_triage import SIZES
+from tests.tui.test_undo_switches import at_queue
+
+Buried = dict[str, list[str]]
+
+
+@SIZES
+async def test_all_queues_are_shown_where_there_is_room(
+    sit: Sit, world: World, buried: Buried, size: tuple[int, int]
+) -> None:
+    async with sit(size) as seat:
+        await at_queue(seat, "mail")
+        table = seat.table("queues")
+        await dead(world, 1, crm(), type="sync_crm", queue="a-first")
+        await seat.until(lambda: len(table.selection.rows) == 4)
+        await seat.until("a-first", but="above")
+        assert table.selection.key == "mail"
+
+
+async def test_queues_that_are_hidden_are_counted(sit: Sit, world: World, buried: Buried) -> None:
+    for number in range(12):
+        await dead(world, 1, crm(), type="sync_crm", queue=f"queue-{number:02}")
+    async with sit(NARROW) as seat:
+        await at_queue(seat, "crm")
+        shown = seat.table("queues").visible_rows
+        await seat.until(f"15 queues, {15 - shown} more below")
+        await seat.press("G")
+        await seat.until(f"15 queues, ↑ {15 - shown} above", but="below")
+
+
+async def test_a_list_that_was_read_to_its_end_is_counted_by_that(sit: Sit, buried: Buried) -> None:
+    async with sit(WIDE) as seat:
+        await seat.ready()
+        table: Any = seat.table("jobs")
+        await seat.until(lambda: table.selection.rows)
+        await seat.press("slash", *"err:nothingmatches", "enter")
+        table.list_jobs(seat.view.narrowing(), 10_000)
+        await seat.until(lambda: table.window.complete and not table.selection.rows)
+        assert "10,000" not in seat.text()
+        await seat.until("Jobs  0 jobs")
+
+
+async def test_a_running_job_that_ends_is_no_alarm() -> None:
+    async with seated(still_app(), WIDE) as seat:
+        await show(seat)
+        await seat.press("2")
+        table = seat.table("running")
+        table.focus()
+        await seat.until(lambda: table.has_focus and table.selection.row is not None)
+        table.selection.key = None
+        table.repaint()
+        await seat.until("job ended", but="row gone")
+        assert "▲ job ended" not in seat.text()
+
+
+async def test_help_has_no_heading_without_keys(sit: Sit, buried: Buried) -> None:
+    async with sit(WIDE, read_only=True) as seat:
+        await seat.ready()
+        await seat.press("6", "question_mark")
+        await seat.until("Esc goes back")
+        assert "Change" not in [line.strip("│ ") for line in seat.text().splitlines()]
