@@ -14,7 +14,9 @@ MARK = "…"
 
 # Printable by Unicode's classes and still invisible or merged into a neighbour: combining grapheme joiner, Hangul
 # fillers, Khmer and Mongolian fillers, variation selectors. (Everything else unseen is not `str.isprintable`.)
+# Skin tones and the letters of flags, too: terminals disagree on how many cells they take beside their neighbours.
 _HIDDEN = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_HIDDEN += "\U0001f3fb-\U0001f3ff\U0001f1e6-\U0001f1ff"
 _HIDDEN_PATTERN = re.compile(f"[{_HIDDEN}]")
 # More combining marks on one letter than any language writes; they climb over the neighbouring lines.
 _PILED_UP = re.compile("(?<=[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]{4})"

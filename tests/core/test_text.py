@@ -57,6 +57,8 @@ def test_plain_text_is_returned_itself(text: str) -> None:
         ("a\u00a0b", "a b"),
         ("one\ntwo\tthree\r", "one␊two␉three␍"),
         ("Grüße 日本語 🎉", "Grüße 日本語 🎉"),
+        ("\U0001f44d\U0001f3fd ok", "\U0001f44d\\U0001f3fd ok"),
+        ("\U0001f1e9\U0001f1ea", "\\U0001f1e9\\U0001f1ea"),
         ("boom [/foo]", "boom [/foo]"),
         ("e\u0301", "e\u0301"),
     ],
