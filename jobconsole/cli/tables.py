@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jobconsole.cli.output import Output, TextColumn
 from jobconsole.core.rows import attempts_of, bands
 from jobconsole.format.humanize import elapsed, exact, plural, rate
-from jobconsole.format.words import outcome_phrase, state_phrase, undoes, undone_by
+from jobconsole.format.words import outcome_phrase, state_phrase, undoes, undone_by, written_phrase
 from jobconsole.present.facts import Fact, Facts, cells, moment, of_job
 from jobconsole.present.signature import state_body
 from queue_core.model.job import LINE_BYTES, Attempt, Job
@@ -212,13 +212,16 @@ def show_operations(output: Output, operations: Iterable[Operation]) -> None:
 
 def _row(operation: Operation, undone: int | None) -> tuple[object, ...]:
     request, members = operation.request, operation.total
+    progress = f"{exact(operation.done)}/{exact(members)}"
+    if operation.state == "preparing":
+        progress = written_phrase(operation)
     return (
         operation.number,
         moment(operation.created_at),
         "@".join(request.author),
         request.verb,
         f"undone by #{undone}" if undone else state_phrase(operation, operation.updated_at),
-        f"{exact(operation.done)}/{exact(members)}" if members else None,
+        progress if members else None,
         exact(operation.skipped) if members else None,
         exact(operation.errored) if members else None,
         outcome_phrase(operation) if operation.outcomes is not None or request.verb == "drain" else None,

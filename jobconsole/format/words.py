@@ -192,7 +192,7 @@ def outcome_words(outcomes: Outcomes) -> str:
     words = (
         (outcomes.completed, "completed"),
         (outcomes.dead, "failed again"),
-        (outcomes.unfinished - outcomes.retrying, "still running"),
+        (outcomes.unfinished - outcomes.retrying, "not ended"),
         (outcomes.retrying, "failed once more, retrying"),
         (outcomes.ended - outcomes.dead - outcomes.completed, "gone"),
     )
@@ -216,7 +216,7 @@ def found_where(search: SearchProgress) -> str:
 
 
 def outcome_phrase(operation: Operation) -> str:
-    """Return what an operation has come to: 10 of 10 completed, 91 running; 640 of 1,204 retried; or ""."""
+    """Return what an operation has come to: 10 of 10 completed, 91 not ended; 640 of 1,204 retried; or ""."""
     return outcome_phrases(operation)[0]
 
 
@@ -237,12 +237,17 @@ def outcome_phrases(operation: Operation) -> tuple[str, ...]:
         words.append(f"{exact(outcomes.dead)} {'' if words else f'of {exact(known)} '}failed again")
     if outcomes.retrying:
         words.append(f"{exact(outcomes.retrying)} failed once more, retrying")
-    whole = ", ".join([*words, f"{exact(running)} running"] if running else words)
+    whole = ", ".join([*words, f"{exact(running)} not ended"] if running else words)
     if outcomes.dead:
         failed = f"{exact(outcomes.dead)} of {exact(known)} failed again"
         return (whole, failed, f"{exact(outcomes.dead)} failed again")
     some = f"{exact(outcomes.completed)} completed" if outcomes.completed else f"{exact(outcomes.retrying)} retrying"
     return (whole, words[0], some)
+
+
+def written_phrase(operation: Operation) -> str:
+    """Return how many jobs of an operation that is preparing are written: their number grows, and is no total."""
+    return f"{exact(operation.total)} written so far"
 
 
 def state_phrase(operation: Operation, now: datetime) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobconsole.core.rows import attempts_of, bands
 from jobconsole.format.humanize import age, duration, exact, moment_of, plural, seconds_between
-from jobconsole.format.words import outcome_phrase, outcome_words
+from jobconsole.format.words import outcome_phrase, outcome_words, written_phrase
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def of_operation(
         Fact("started", operation.started_at),
         Fact("last step", operation.updated_at),
         Fact("ended", operation.finished_at),
-        Fact("jobs", members and exact(members)),
+        Fact("jobs", members and (written_phrase(operation) if operation.state == "preparing" else exact(members))),
         Fact("done", members and exact(operation.done)),
         Fact("changed", members and exact(operation.processed)),
         Fact("skipped", exact(operation.skipped) if operation.skipped else None, "warn"),
@@ -248,7 +248,8 @@ def _canary(operation: Operation, canary: Outcomes | None) -> str:
         return "over"
     words = "waiting for its outcome"
     if not operation.awaiting_canary:
-        over = "stopped" if operation.state == "stopped" else "not over"
+        # One that has ended goes no further; that it was stopped before is no longer known, so both read the same.
+        over = "stopped" if operation.state == "stopped" or operation.ended else "not over"
         words = f"of {plural(operation.barrier - stage.behind, 'job')}, {over}"
     if rollout.ramp:
         words = f"ramp {stage.number} of {stage.of}, {words}"

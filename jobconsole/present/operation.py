@@ -7,7 +7,7 @@ from jobconsole.core.rows import JobLine
 from jobconsole.format import humanize
 from jobconsole.format.glyphs import Glyphs
 from jobconsole.format.spans import LABEL, Line, RenderContext, Span, Spans, fit, width_of, wrap
-from jobconsole.format.words import IMMEDIATE, outcome_phrase, outcome_phrases, state_phrase, undoes
+from jobconsole.format.words import IMMEDIATE, outcome_phrase, outcome_phrases, state_phrase, undoes, written_phrase
 from jobconsole.present.columns import BAR, bar, number, state
 from jobconsole.present.facts import but, of_operation, only
 from jobconsole.present.layout import Column, fact_lines
@@ -193,13 +193,15 @@ def _tail(line: OperationLine, context: RenderContext, left_out: int = 0) -> Spa
     spans: list[Span] = []
     if one.ended:
         return (*_outcome(line, context), ("  ", "text"))
+    if one.state == "preparing":
+        return (*state_spans(one, context), (f"  {written_phrase(one)}  ", "text"))
     if one.waits_for or state_phrase(one, context.now).startswith("at "):
         return (*state_spans(one, context), (" " + counts, "text"))
     if canary_words(line) and not (left_out and not one.in_canary):
         spans.append((f"{canary_words(line)}  ", "warn" if one.in_canary else "good"))
     if one.in_canary and one.state == "running":
         return tuple(spans)
-    if line.waits or one.state == "preparing":
+    if line.waits:
         # It does not move: the numbers alone are enough.
         return (*spans, *state_spans(one, context), (" " + counts, "text"))
     if left_out == BRIEF:
@@ -238,6 +240,8 @@ def _progress_lines(line: OperationLine, context: RenderContext, width: int) -> 
         return []
     eta: Spans = (("  ETA ", "muted"), *left(line)) if left(line) else ()
     one = line.operation
+    if one.state == "preparing":
+        return [((f"{'jobs':<{LABEL}}", "muted"), (written_phrase(one), "text"))]
     counts = f" {humanize.exact(one.done)} of {humanize.plural(one.total, 'job')}  "
     label, pace = (f"{'progress':<{LABEL}}", "muted"), (*speed(line), *eta)
     head: Line = (label, *bar(line.percent, BAR, context.glyphs), (counts, "text"))

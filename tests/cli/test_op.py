@@ -63,7 +63,7 @@ class TestLooking:
         assert "how           5 a second\n" in detached("op", "show", "1").out
         assert detached("op", "run", "1").code == 0
         answer = detached("op", "show", "1")
-        assert "outcomes      of the last 3: 3 still running\n" in answer.out
+        assert "outcomes      of the last 3: 3 not ended\n" in answer.out
         assert set(answer.out.split("changed jobs:\n")[1].split()) == set(DEAD[:3])
         body = detached("op", "show", "1", "--json").body
         outcomes = {"looked": 3, "completed": 0, "dead": 0, "unfinished": 3, "retrying": 0, "recovered": 0, "ended": 0}

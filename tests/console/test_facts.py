@@ -107,7 +107,7 @@ def test_screen_and_command_line_show_the_same_facts_of_an_operation() -> None:
     in_its_head = {"operation", "verb", "what", "state", "jobs", "done"}
     assert [label for label in labels - in_its_head if label not in screen] == []
     assert "waiting for its outcome" in screen
-    assert "of the last 10: 3 completed, 1 failed again, 6 still running" in screen
+    assert "of the last 10: 3 completed, 1 failed again, 6 not ended" in screen
 
 
 def test_what_was_done_in_a_moment_has_no_time_that_it_took() -> None:

@@ -11,7 +11,7 @@ from jobconsole.format.glyphs import UNICODE
 from jobconsole.present.facts import of_operation
 from jobconsole.present.operation import OPERATIONS, strip_line
 from jobconsole.tui.sheets.change import merged
-from queue_core.model.operation import Operation, OperationRequest, Outcomes, Rollout
+from queue_core.model.operation import Operation, OperationRequest, OperationState, Outcomes, Rollout
 from tests.console.test_facts import MOMENT, operation, text_of
 
 
@@ -68,12 +68,21 @@ def test_a_ramp_shows_what_has_passed_and_what_follows() -> None:
         83, total=1204, done=101, processed=101, barrier=110, rollout=Rollout(ramp=(10, 100), stop_percent=20.0)
     )
     found = text_of(of_operation(one, None, Outcomes(91, 0, 0, 91)), "canary")
-    assert found == "10 passed; ramp 2 of 2, of 100 jobs, not over: 91 still running; then 1,094"
+    assert found == "10 passed; ramp 2 of 2, of 100 jobs, not over: 91 not ended; then 1,094"
 
 
-def test_a_canary_that_has_stopped_its_operation_is_not_called_unfinished() -> None:
+def test_jobs_that_are_still_being_written_are_not_a_total() -> None:
+    one = operation(5, state="preparing", total=18_000)
+    assert text_of(of_operation(one, None), "jobs") == "18,000 written so far"
+    line = "".join(text for text, _ in strip_line(operation_line(one), MOMENT, 120))
+    assert "preparing  18,000 written so far" in line
+    assert "0/18,000" not in line
+
+
+@pytest.mark.parametrize("state", ["stopped", "cancelled"])
+def test_a_canary_that_has_stopped_its_operation_is_not_called_unfinished(state: OperationState) -> None:
     one = operation(
-        5, total=32, done=10, processed=10, barrier=10, state="stopped", rollout=Rollout(canary=10, stop_percent=20.0)
+        5, total=32, done=10, processed=10, barrier=10, state=state, rollout=Rollout(canary=10, stop_percent=20.0)
     )
     found = text_of(of_operation(one, None, Outcomes(10, 0, 10, 0)), "canary")
     assert found == "of 10 jobs, stopped: 10 failed again; then 22"

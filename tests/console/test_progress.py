@@ -69,7 +69,7 @@ def test_what_has_ended_is_forgotten() -> None:
         ({"total": 100, "done": 4, "barrier": 10}, None, "canary 4 of 10"),
         (
             {"total": 100, "done": 10, "barrier": 10}, Outcomes(10, 3, 1, 6),
-            "canary 10 of 10: 3 completed, 1 failed again, 6 still running",
+            "canary 10 of 10: 3 completed, 1 failed again, 6 not ended",
         ),
         ({"total": 100, "done": 20, "barrier": 100}, None, "canary of 10 passed"),
         ({"total": 8, "done": 3}, None, ""),

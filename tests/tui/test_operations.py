@@ -48,12 +48,12 @@ async def test_a_canary_goes_first_and_the_others_follow_when_it_ended_well(
     await crowd(world, 6)
     async with sit(size) as seat:
         await retry_with_canary(seat, 6)
-        await seat.until("canary 2 of 2: 2 still running")
+        await seat.until("canary 2 of 2: 2 not ended")
         assert "#1 retry 77aa00" in seat.text()
         assert await in_state(jobs, "queued") == 2
         await end_ready(jobs, world, "completed", 2)
         await seat.until("retried 6 jobs")
-        await seat.until("2 of 2 completed, 4 running")
+        await seat.until("2 of 2 completed, 4 not ended")
         assert await in_state(jobs, "dead") == 0
 
 
@@ -61,7 +61,7 @@ async def test_a_canary_that_dies_stops_the_rest_and_says_what_to_do(sit: Sit, j
     await crowd(world, 6)
     async with sit(WIDE) as seat:
         await retry_with_canary(seat, 6)
-        await seat.until("canary 2 of 2: 2 still running")
+        await seat.until("canary 2 of 2: 2 not ended")
         await end_ready(jobs, world, "dead", 2)
         await seat.until("retry #1 stopped: 2 of 2 canary jobs died again; (4) P resumes, X ends it")
         await seat.until("▲ stopped")
@@ -85,7 +85,7 @@ async def test_nothing_waits_behind_a_canary(sit: Sit, jobs: JobQueue, world: Wo
     await dead(world, 3, disk(), type="resize_image", queue="images")
     await ask(jobs, await jobs.inspector.ids(parse("type:sync_crm status:dead"), 10), pace=CAREFUL)
     async with sit() as seat:
-        await seat.until("canary 2 of 2: 2 still running")
+        await seat.until("canary 2 of 2: 2 not ended")
         while "OSError" not in seat.table("signatures").selection.row.title:
             await seat.press("j")
         await seat.press("D")

@@ -47,7 +47,7 @@ async def test_the_list_has_the_newest_first(sit: Sit, jobs: JobQueue, world: Wo
         await seat.until("▶ canary")
         rows = seat.table("operations").selection.rows
         assert [(row.number, row.verb, row.user) for row in rows] == [(2, "retry", "ana"), (1, "delete", "ana")]
-        for part in ("WHO", "STATE", "✓ done", "KeyError: <str>", "canary", "2 still running"):
+        for part in ("WHO", "STATE", "✓ done", "KeyError: <str>", "canary", "2 not ended"):
             await seat.until(part)
 
 
@@ -65,7 +65,7 @@ async def test_one_operation_in_detail_with_its_jobs(
         await seat.press("enter")
         for part in (
             "ana@desk-7", "the field is back", "into queue crm, with priority 20", "77aa00cccccc", "3 of 3 jobs",
-            "changed      3", "1 of 1 completed, 2 running", "Jobs it changed", "✓ completed",
+            "changed      3", "1 of 1 completed, 2 not ended", "Jobs it changed", "✓ completed",
         ):  # fmt: skip
             await seat.until(part)
         await seat.press("enter", "enter")
@@ -87,7 +87,7 @@ async def test_it_is_paused_goes_on_and_is_cancelled(sit: Sit, jobs: JobQueue, w
     asked = await ask(jobs, ids, pace=CAREFUL)
     async with sit() as seat:
         await at_operations(seat, 1)
-        await seat.until("2 still running")
+        await seat.until("2 not ended")
         await seat.press("P")
         await seat.until("#1 is paused")
         await seat.until("‖ paused")

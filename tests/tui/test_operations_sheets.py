@@ -205,7 +205,7 @@ async def test_more_than_fifty_get_a_canary_and_a_rate(sit: Sit, jobs: JobQueue,
         for part in ("[10]", "[200/s]", "[20%]", "10 jobs first, the rest once these succeed"):
             await seat.until(part)
         await seat.press("enter")
-        await seat.until("canary 10 of 10: 10 still running")
+        await seat.until("canary 10 of 10: 10 not ended")
         assert (await jobs.operations.get(1)).request.rollout == Rollout(10, 200.0, 20.0)
 
 

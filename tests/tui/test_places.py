@@ -140,7 +140,7 @@ async def test_what_became_of_a_retry_stands_with_the_signature(
         await seat.until("3 signatures")
         while "TimeoutError" not in seat.table("signatures").selection.row.title:
             await seat.press("k")
-        await seat.until("retried 5: 5 still running")
+        await seat.until("retried 5: 5 not ended")
 
 
 async def test_the_window_of_growth_is_changed(sit: Sit, buried: Buried) -> None:
