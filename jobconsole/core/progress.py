@@ -302,9 +302,26 @@ async def retries_of(operations: Operations, signature: str, now: datetime, most
     Raises:
         StoreUnavailable: the store did not answer in time.
     """
+    return list((await numbered_retries(operations, signature, now, most)).values())
+
+
+async def numbered_retries(operations: Operations, signature: str, now: datetime, most: int) -> dict[int, str]:
+    """Return `retries_of` by the numbers of the operations: one may have retried several signatures.
+
+    Raises:
+        StoreUnavailable: the store did not answer in time.
+    """
     found = await operations.list_operations(LOOKED_AT, signature=signature)
     retries = [one for one in found if one.request.verb == "retry" and one.processed][:most]
-    return [retry_sentence(one, await operations.outcomes(one.number), now) for one in retries]
+    return {one.number: retry_sentence(one, await _came_of(operations, one), now) for one in retries}
+
+
+async def _came_of(operations: Operations, retry: Operation) -> Outcomes:
+    """Return the outcomes kept with a retry that has ended: its jobs may since have gone through later operations."""
+    kept = retry.outcomes
+    if retry.ended and kept is not None and kept.looked == retry.processed:
+        return kept
+    return await operations.outcomes(retry.number)
 
 
 def retry_sentence(operation: Operation, outcomes: Outcomes, now: datetime) -> str:

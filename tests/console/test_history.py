@@ -11,7 +11,7 @@ from jobconsole.core.progress import retries_of
 from jobconsole.core.rows import lives, retried_before
 from queue_core import JobQueue
 from queue_core.model.job import Attempt
-from queue_core.model.operation import UNTHROTTLED, Author, Operation, OperationRequest, Rollout
+from queue_core.model.operation import UNTHROTTLED, Author, Operation, OperationRequest, Outcomes, Rollout
 from tests.conformance.making import failure
 from tests.conformance.world import World
 
@@ -79,13 +79,22 @@ async def test_what_became_of_earlier_retries_is_told(jobs: JobQueue, world: Wor
         await world.settle(await world.claim_job(one), "dead", failure=failure())
     at = f"{done.created_at:%H:%M:%S} ana: "
     assert await retries_before(jobs.operations, SIGNATURE, done.created_at) == (
-        f"{at}retried 3: 2 failed again, 1 still running (#{done.number})"
+        f"{at}retried 3: 2 failed again, 1 not ended (#{done.number})"
     )
     await jobs.operations.change("delete", dead[:1])
     await jobs.operations.change("purge", dead[:1])
-    outcomes = "1 failed again, 1 still running, 1 gone"
+    outcomes = "1 failed again, 1 not ended, 1 gone"
     assert outcomes in await retries_before(jobs.operations, SIGNATURE, done.created_at)
     assert await retries_before(jobs.operations, "bbbb", done.created_at) == ""
+
+
+async def test_what_was_counted_of_a_retry_that_has_ended_stays_its_outcome(jobs: JobQueue, world: World) -> None:
+    """Its jobs may have been retried by a later operation since, or have died again of another signature."""
+    dead = [(await world.ended("dead", {}, max_retries=0)).id for _ in range(2)]
+    done = await retry(jobs, dead)
+    await world.operations.note_outcomes(done.number, Outcomes(2, 0, 2, 0), True)
+    came = await retries_before(jobs.operations, SIGNATURE, done.created_at)
+    assert came.endswith(f" ana: retried 2: 2 failed again (#{done.number})")
 
 
 async def test_a_retry_that_its_canary_stopped_is_told_so(jobs: JobQueue, world: World) -> None:
@@ -105,7 +114,7 @@ async def test_a_ramp_is_not_a_canary(jobs: JobQueue, world: World) -> None:
     executor = jobs.operations.executor()
     await executor.run_once()
     (told,) = await retries_of(jobs.operations, SIGNATURE, submitted.created_at, 2)
-    assert told.endswith(f" ana: ramp 1 of 2, retried 1: 1 still running, running (#{submitted.number})")
+    assert told.endswith(f" ana: ramp 1 of 2, retried 1: 1 not ended, running (#{submitted.number})")
     await world.settle(await world.claim_job(dead[0]), "dead", failure=failure())
     await executor.run_once()
     (told,) = await retries_of(jobs.operations, SIGNATURE, submitted.created_at, 2)

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from jobconsole.actions.plan import Facts, Target, breakdown
 from jobconsole.core.connection import Connection
 from jobconsole.core.model import Model
-from jobconsole.core.progress import OperationLine, operation_line, retries_of
+from jobconsole.core.progress import OperationLine, numbered_retries, operation_line
 from jobconsole.core.rows import JobLine, ended_at, job_line
 from jobconsole.present.job import earlier_lives
 from jobconsole.present.stack import LiveStack, read_stack
@@ -95,9 +95,10 @@ class OperationReader:
     async def facts(self, target: Target) -> Facts:
         """Read what a target consists of, and earlier retries: of its signatures, else of its newest job."""
         facts = await self._read(lambda inspector: breakdown(inspector, target))
-        reported: list[str] = []
+        retries: dict[int, str] = {}
         for signature in target.signatures[:RETRIES_SHOWN]:
-            reported += await self._retries(signature)
+            retries |= await self._retries(signature)
+        reported = [retries[number] for number in sorted(retries, reverse=True)]
         if not reported and len(target.signatures) == 1:
             reported = await self._read(lambda inspector: self._lives(inspector, target))
         return (
@@ -105,9 +106,9 @@ class OperationReader:
             *(("before" if number == 0 else "", text) for number, text in enumerate(reported[:RETRIES_SHOWN])),
         )
 
-    async def _retries(self, signature: str) -> list[str]:
+    async def _retries(self, signature: str) -> dict[int, str]:
         return await self._read(
-            lambda _: retries_of(self._connection.operations, signature, self._model.now, RETRIES_SHOWN)
+            lambda _: numbered_retries(self._connection.operations, signature, self._model.now, RETRIES_SHOWN)
         )
 
     async def _lives(self, inspector: Inspector, target: Target) -> list[str]:
