@@ -84,13 +84,15 @@ class SignatureTable(MarkTable[SignatureInfo]):
         jobs = sum(info.count for info in rows)
         title: Spans = () if self.compact else (("Dead letters  ", "title"),)
         sums = ((plural(len(rows), "signature"), "muted"), (f" {dot} {plural(jobs, 'job')}", "muted"))
-        # There is no room for both on a narrow screen, and a note that does not fit is left out.
-        usual = "" if not self.usual or self._above() else f" {dot} nearly all {self.usual}"
+        # Rows leave this type out, so that it is always there. It is of signatures: their jobs may be of others.
+        usual = f" {dot} most: type {self.usual}" if self.usual else ""
         return (*title, *sums, (usual, "muted"))
 
     def note(self) -> Spans:
         """The order, or what is marked; what came in above."""
         selection = self.selection
+        if selection.everything:
+            return ((f"all {exact(len(selection.rows))} marked", "warn"),)
         if selection.marks:
             return ((f"{len(selection.marks)} marked", "warn"),)
         name = f"by {ORDERS[self.order][0]}"
