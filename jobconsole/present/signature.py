@@ -89,7 +89,7 @@ def since_sentence(state: SignatureState) -> str:
     if state.since is None:
         return ""
     share = round(100 * state.died_since / max(1, state.died))
-    text = f"{share}% since {state.since}"
+    text = f"{state.since} ({share}%)"
     if state.died_unknown:
         return f"{text}, {exact(state.died_unknown)} on an unknown release"
     if state.suspect and state.before is not None:

@@ -182,6 +182,8 @@ class ConsoleApp(InTurn, inherit_bindings=False):
         else:
             if self.view is not None and plan.verb != "cancel":
                 self.view.expect_gone(plan.keys)
+            if self.view is not None:
+                self.view.unmark()
             # A sentence about the change before would be taken for one about this.
             self.show_notice("")
             spawn(self, "operations", self.operator.run_plan, plan)

@@ -39,7 +39,7 @@ def test_from_new_to_resolved_and_back(shop: Shop) -> None:
     for word in ("resolved", "r124!", getpass.getuser()[:20]):
         assert word in text
     shown = shop("dlq", "show", SIGNATURE).out
-    for words in ("100% since r124, none before; 0 of 1 on r123", "mx-7 throttles us", "https://example.org/1"):
+    for words in ("r124 (100%), none before; 0 of 1 on r123", "mx-7 throttles us", "https://example.org/1"):
         assert words in shown
     listed = shop("op", "list", "--json").body["operations"]
     assert [one["verb"] for one in listed] == ["resolve", "mute", "mute", "mute", "note", "own"]
@@ -165,7 +165,7 @@ def test_a_signature_without_a_dead_job_is_known_by_its_beginning(shop: Shop) ->
     assert shop("dlq", "retry", "--all").out == "retried 2 jobs\n"
     shown = shop("dlq", "show", "aaaa")
     assert (shown.code, shown.err) == (0, "")
-    for words in (SIGNATURE, "OSError: no such file", "none of its jobs is dead any more", "100% since r124"):
+    for words in (SIGNATURE, "OSError: no such file", "none of its jobs is dead any more", "r124 (100%)"):
         assert words in shown.out
     assert shop("dlq", "show", "aaaa", "--json").body["group"]["count"] == 0
     lines = ("own AAAA --to ana", "mute aaaa --for 4h", "note aaaa known", "resolve aaaa --now")

@@ -24,9 +24,9 @@ from tests.conformance.world import World
 
 NIGHTLY = Schedule("nightly", "0 3 * * *", "Europe/Paris", "report", "{}", "reports")
 LOOKING = {
-    "attempts", "close", "conservation", "count", "facts", "get", "ids", "jobs", "logs", "overview", "ping", "series",
-    "signatures", "tallies", "types", "dead_counts", "releases", "sample", "signature_deaths", "signature_facts",
-    "type_runs", "saved_filters", "search", "known_signatures", "titles",
+    "attempts", "blockers", "close", "conservation", "count", "facts", "get", "ids", "jobs", "logs", "overview", "ping",
+    "series", "signatures", "tallies", "types", "dead_counts", "releases", "sample", "signature_deaths",
+    "signature_facts", "type_runs", "saved_filters", "search", "known_signatures", "titles",
 }  # fmt: skip
 
 

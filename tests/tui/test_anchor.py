@@ -150,10 +150,13 @@ async def test_everything_that_matches_is_retried_whatever_became_of_the_row(
         await seat.until("TimeoutError")
         await seat.press("slash", *"type:sync_crm", "enter")
         await seat.until("1 signature ·")
-        await seat.press("asterisk", "R")
+        await seat.press("asterisk")
+        await seat.until("all 1 marked")
+        await seat.press("R")
         await seat.until("Retry 2 jobs")
         await seat.press("enter")
         await seat.until("retried 2 jobs")
+        assert not seat.table("signatures").selection.everything, "the next verb takes what is chosen then"
         assert {(await jobs.inspector.get(one)).status for one in buried["send_email"]} == {Status.DEAD}
 
 

@@ -1,8 +1,6 @@
-"""What the titles of lists tell: which rows are hidden, how many there are, and that a job has ended."""
+"""What the titles of lists tell: which rows are hidden, and that a job has ended."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
@@ -37,18 +35,6 @@ async def test_queues_that_are_hidden_are_counted(sit: Sit, world: World, buried
         await seat.until(f"15 queues, {15 - shown} more below")
         await seat.press("G")
         await seat.until(f"15 queues, ↑ {15 - shown} above", but="below")
-
-
-async def test_a_list_that_was_read_to_its_end_is_counted_by_that(sit: Sit, buried: Buried) -> None:
-    async with sit(WIDE) as seat:
-        await seat.ready()
-        table: Any = seat.table("jobs")
-        await seat.until(lambda: table.selection.rows)
-        await seat.press("slash", *"err:nothingmatches", "enter")
-        table.list_jobs(seat.view.narrowing(), 10_000)
-        await seat.until(lambda: table.window.complete and not table.selection.rows)
-        assert "10,000" not in seat.text()
-        await seat.until("Jobs  0 jobs")
 
 
 async def test_a_running_job_that_ends_is_no_alarm() -> None:

@@ -228,12 +228,18 @@ class View(ViewFrame):
         if self.filter_line.is_open:
             self.filter_line.cancel()
         elif isinstance(pane, Table) and (pane.selection.marks or pane.selection.everything):
-            pane.selection.clear_marks()
-            pane.repaint()
+            self.unmark()
         elif self.stage != self.ORDER[0] or self.has_class("-full"):
             self.leave()
         elif self.filter_line.text:
             self.filter_line.clear()
+
+    def unmark(self) -> None:
+        """Take the marks of the focused table away, so that a later verb acts on what is chosen then."""
+        pane = self.pane
+        if isinstance(pane, Table):
+            pane.selection.clear_marks()
+            pane.repaint()
 
     def do_next_pane(self) -> None:
         """The next pane on the screen."""

@@ -73,9 +73,8 @@ class JobTable(MarkTable[JobLine]):
         window, shown = self.window, len(self.selection.rows)
         if window is None or not window.loaded:
             return ((self.title, "title"), ("  reading ..." if window else "", "muted"))
+        known = self.total if self.total is not None and self.total > shown else shown
         whole = window.complete and not window.behind
-        # What was read to its end is counted by that: the other source may be older, or of another filter.
-        known = self.total if self.total is not None and self.total > shown and not whole else shown
         more = "" if whole or self.total is not None else "+"
         full = f", the first {exact(shown)} shown: narrow with /" if window.full else ""
         return ((self.title, "title"), (f"  {exact(known)}{more} {'job' if known == 1 else 'jobs'}{full}", "muted"))

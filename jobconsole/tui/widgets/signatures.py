@@ -92,7 +92,9 @@ class SignatureTable(MarkTable[SignatureInfo]):
         """The order, or what is marked; what came in above."""
         selection = self.selection
         if selection.everything:
-            return ((f"all {exact(len(selection.rows))} marked", "warn"),)
+            # Of a search that goes on, all that it has found so far.
+            found = f"{self.searched}, " if self.searched else ""
+            return ((f"{found}all {exact(len(selection.rows))} marked", "warn"),)
         if selection.marks:
             return ((f"{len(selection.marks)} marked", "warn"),)
         name = f"by {ORDERS[self.order][0]}"
