@@ -259,6 +259,18 @@ POSTGRES = (
         block="by_rank",
     ),
     Mutant(
+        "postgres-calls-wait-behind-a-held-lock",
+        "queue_core/client/held.py",
+        (("SOON = 0.25", "SOON = 600.0"),),
+        ("postgres/test_held_calls.py",),
+    ),
+    Mutant(
+        "postgres-ticks-wait-behind-a-held-lock",
+        "queue_core/worker/scheduler.py",
+        (("                except LockHeld as error:", "                except ZeroDivisionError as error:"),),
+        ("postgres/test_held_calls.py",),
+    ),
+    Mutant(
         "postgres-epoch-of-a-copy",
         f"{STORES}/postgres/store.py",
         (("await self._epoch.check()", "pass"),),

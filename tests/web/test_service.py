@@ -190,6 +190,8 @@ class TestService:
             messages = {manager.recv(200).splitlines()[0] for _ in range(2)}
             assert until(lambda: messages.add(manager.recv(200).splitlines()[0]) or b"READY=1" in messages)
             assert probe("/healthz")[0] == 200
+            # The service reads where the store is soon after its first worker works.
+            assert until(lambda: probe("/scale/mail")[0] == 200)
             assert json.loads(probe("/scale/mail")[1])["value"] == 0
             for name in ("", "a%00b"):
                 code, text = probe(f"/scale/{name}")

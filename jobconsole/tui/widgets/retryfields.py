@@ -168,7 +168,6 @@ class RetryFields(Vertical):
         """Show a rollout as the default."""
         for name, value in (("canary", rollout.canary), ("rate", rollout.rate), ("stop", rollout.stop_percent)):
             self._field(name).put(value)
-        self.weigh()
 
     @on(MoreField.Unfolded)
     def unfold(self) -> None:
@@ -196,14 +195,11 @@ class RetryFields(Vertical):
 
     @on(Field.Changed)
     def weigh(self) -> None:
-        """Take marks away that mean nothing: of the canary where a ramp is chosen, of the verdict without either."""
+        """Take the canary's mark away where a ramp is chosen: it has the first steps then."""
         canary, ramp = self._field("canary"), self._field("ramp")
         canary.replaced = not ramp.problem and bool(ramp.value)
         canary.hint = HINTS["replaced" if canary.replaced else "canary"]
         canary.repaint()
-        verdict = self._field("verdict")
-        verdict.replaced = not (canary.problem or ramp.problem or canary.value or ramp.value)
-        verdict.repaint()
 
     def options(self) -> ChangeOptions:
         """Return delay, spread, queue and priority that the fields hold.

@@ -24,6 +24,8 @@ from queue_core.model.report import SignatureInfo
 from queue_core.model.text import safe
 from queue_core.model.triage.signatures import SignatureState
 
+ROOMY = 100
+"""Cells from which the title has room for all of its parts."""
 NEW_SECONDS = 5.0
 """How long a signature that has just appeared is marked."""
 
@@ -84,8 +86,10 @@ class SignatureTable(MarkTable[SignatureInfo]):
         jobs = sum(info.count for info in rows)
         title: Spans = () if self.compact else (("Dead letters  ", "title"),)
         sums = ((plural(len(rows), "signature"), "muted"), (f" {dot} {plural(jobs, 'job')}", "muted"))
-        # Rows leave this type out, so that it is always there. It is of signatures: their jobs may be of others.
-        usual = f" {dot} most: type {self.usual}" if self.usual else ""
+        # Rows leave this type out. It is of signatures: their jobs may be of others. There is no room for it and what
+        # came in above on a narrow screen, and a note that does not fit is left out.
+        roomy = self.size.width >= ROOMY or not self._above()
+        usual = f" {dot} most: type {self.usual}" if self.usual and roomy else ""
         return (*title, *sums, (usual, "muted"))
 
     def note(self) -> Spans:
