@@ -88,7 +88,7 @@ class Latency:
         found = [type_line(name, one) for name, one in totals.items()]
         return sorted(
             (line for line in found if line.ended),
-            key=lambda line: (-line.ratio, -(line.p95.seconds if line.p95 else 0.0), line.type),
+            key=_order,
         )
 
     def _recent(self) -> dict[str, TypeTotals]:
@@ -101,6 +101,7 @@ class Latency:
 
 
 def _order(line: TypeLine) -> tuple[float, float, str]:
+    """Those that fail most come first, then the slowest."""
     return -line.ratio, 0.0 if line.p95 is None else -line.p95.seconds, line.type
 
 
