@@ -36,7 +36,7 @@ from jobconsole.format.glyphs import glyphs_for
 from jobconsole.format.spans import RenderContext
 from jobconsole.format.words import ImmediateWords
 from jobconsole.tui.base.bindings import ACTIONS, BY_ID, CONSOLE, MOVE, Availability, bindings, bound, show_key
-from jobconsole.tui.base.host import Hint, change, hint_of, spawn
+from jobconsole.tui.base.host import Hint, change, end, hint_of, spawn
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.operator import Operator
 from jobconsole.tui.base.refresher import Refresher
@@ -126,6 +126,7 @@ class ConsoleApp(InTurn, inherit_bindings=False):
             self.navigation.go(self.link)
 
     async def on_unmount(self) -> None:
+        await end(self, "operations")
         await self.connection.close()
 
     @property
@@ -180,10 +181,8 @@ class ConsoleApp(InTurn, inherit_bindings=False):
         if not plan.ids:
             self.show_notice(f"nothing to {plan.verb}: no job is in that state any more", "warn")
         else:
-            if self.view is not None and plan.verb != "cancel":
-                self.view.expect_gone(plan.keys)
             if self.view is not None:
-                self.view.unmark()
+                self.view.begin(plan)
             # A sentence about the change before would be taken for one about this.
             self.show_notice("")
             spawn(self, "operations", self.operator.run_plan, plan)

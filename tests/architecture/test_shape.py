@@ -10,7 +10,6 @@ from tests.architecture.sources import Source, sources
 PASSES_ON: Mapping[str, str] = {
     "jobconsole/core/listing.py:TableCursor.expect_gone": "names what the change of a set means",
     "jobconsole/core/listing.py:TableCursor.expect_stay": "names what the change of a set means",
-    "jobconsole/tui/app.py:ConsoleApp.on_unmount": "closes the connection when Textual says so",
     "jobconsole/tui/screens/events.py:EventsView.flush": "each view has other panes that follow events",
     "jobconsole/tui/screens/frame.py:ViewFrame.forget_visited": "names what the change of a list means",
     "jobconsole/tui/screens/view.py:View.do_filter": "the action of a key",

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jobconsole.core.connection import Connection
 from jobconsole.tui.base import undo
 from queue_core import JobQueue
 from queue_core.client.operating import submission
@@ -194,6 +195,33 @@ async def test_two_quick_undos_undo_two_changes(
             return await in_trash(jobs) == 0
 
         await until(back)
+
+
+async def test_an_operation_that_is_left_while_it_is_written_is_cancelled(
+    sit: Sit, jobs: JobQueue, buried: Buried, slow_writes: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the store takes its time for that."""
+    late, closed = Gate(), Connection.close
+
+    async def close(connection: Connection) -> None:
+        assert await cancelled(jobs, 1), "the connection is closed behind it"
+        await closed(connection)
+
+    monkeypatch.setattr(Connection, "close", close)
+    late.before(monkeypatch, type(jobs.operations._store), "move", lambda store, number, state, why="": True)
+    async with sit() as seat:
+        await seat.ready()
+        await seat.until("TimeoutError")
+        slow_writes.opened.clear()
+        await delete(seat, 5)
+        await asyncio.wait_for(slow_writes.waiting.wait(), 30)
+        await seat.press("q")
+        await seat.until("q again abandons it")
+        late.opened.clear()
+        asyncio.get_running_loop().call_later(0.5, late.opened.set)
+        await seat.press("q")
+    assert await cancelled(jobs, 1)
+    assert await in_trash(jobs) == 0
 
 
 async def test_an_operation_that_could_not_be_written_is_not_undone(

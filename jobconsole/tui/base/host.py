@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
@@ -171,6 +172,17 @@ def replace(
 ) -> Worker[None]:
     """Start work of a node in place of what runs in its group, which is cancelled."""
     return _run(node, group, partial(work, *args, **kwargs), exclusive=True)
+
+
+END_SECONDS = 3.0
+"""Seconds that a console which is left waits for cancelled work, which takes back what it has begun in the store."""
+
+
+async def end(node: DOMNode, group: str) -> None:
+    """Wait for a moment for the end of a group's work that was cancelled."""
+    tasks = [worker._task for worker in node.workers if worker.group == group and worker._task is not None]
+    if tasks:
+        await asyncio.wait(tasks, timeout=END_SECONDS)
 
 
 def sure(timer: Timer) -> Timer:

@@ -8,7 +8,7 @@ from typing import ClassVar, cast
 
 from textual import on
 
-from jobconsole.actions.plan import Choice, Report, Target, Verb
+from jobconsole.actions.plan import Choice, Plan, Report, Target, Verb
 from jobconsole.actions.states import SignatureChoice
 from jobconsole.actions.verbs import sentence, tone_of
 from jobconsole.core.progress import succeeded
@@ -233,6 +233,12 @@ class View(ViewFrame):
             self.leave()
         elif self.filter_line.text:
             self.filter_line.clear()
+
+    def begin(self, plan: Plan) -> None:
+        """Take the marks away of what a verb was chosen for, and await that the jobs go."""
+        self.unmark()
+        if plan.verb != "cancel":
+            self.expect_gone(plan.keys)
 
     def unmark(self) -> None:
         """Take the marks of the focused table away, so that a later verb acts on what is chosen then."""
