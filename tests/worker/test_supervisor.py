@@ -202,6 +202,7 @@ async def test_a_process_waits_for_its_store(tmp_path: Path, gone: str) -> None:
         service.send(signal.SIGTERM)
         assert service.code() == 0
     assert service.log.count("starts as soon as") == 1
+    assert "wait for the store" not in service.log, "it has no jobs that would be taken back"
 
 
 async def test_workers_end_when_their_service_is_killed(tmp_path: Path, jobs: JobQueue) -> None:

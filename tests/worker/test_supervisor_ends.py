@@ -127,13 +127,3 @@ async def test_children_of_a_killed_worker_end_without_a_word(tmp_path: Path, jo
 
 def children_of(pid: int) -> list[int]:
     return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def test_a_worker_that_cannot_use_the_store_leaves_no_jobs_to_be_taken_back(tmp_path: Path) -> None:
-    """Each one that ended so had its own search for jobs, which it never had, and its own line in the log."""
-    (tmp_path / "jobs.db").mkdir()
-    with serving(tmp_path, processes=1, grace=GRACE) as service:
-        assert until(lambda: service.log.count("it is replaced in") == 2), service.log
-        (tmp_path / "jobs.db").rmdir()
-        assert until(lambda: " runs " in service.log), service.log
-        assert "wait for the store" not in service.log

@@ -10,13 +10,14 @@ from queue_core.model.job import Inserted
 from queue_core.model.schedule import Announcement, PassedTick, Planned, Planning, Schedule, Tick
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import plain_array, text_array
-from queue_core.stores.postgres.session.bounds import Connection
+from queue_core.stores.postgres.session.bounds import PATIENCE_MS, Connection
 from queue_core.stores.postgres.session.plans import Plan
 from queue_core.stores.postgres.session.pool import ConnectionPool
 from queue_core.stores.postgres.store import PostgresStore
 
-PATIENCE = 0.25
-"""Seconds that a tick waits for a key or a limit that another transaction has taken: the leader has more to do."""
+PATIENCE = PATIENCE_MS / 1000
+"""Seconds that a tick waits for a key or a limit that another transaction has taken: the leader has more to do, and a
+frozen process has lost its locks by then."""
 
 
 class PostgresSchedules:
