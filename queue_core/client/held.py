@@ -30,17 +30,12 @@ def needs_locks(jobs: Sequence[NewJob], rules: Rules) -> bool:
     """Return whether jobs need locks. The jobs of one call are alike in that, but for their queues."""
     if jobs[0].unique_key is not None or jobs[0].ordering_key is not None:
         return True
-    return bool(rules) and any(_has_limits(queue, rules) for queue in {job.queue for job in jobs})
-
-
-def _has_limits(queue: str, rules: Rules) -> bool:
-    rule = rules_of(rules, queue)
-    return bool(rule.limits or rule.aging)
+    return bool(rules) and any(rules_of(rules, queue).locks_enqueues for queue in {job.queue for job in jobs})
 
 
 def locks_of(jobs: Sequence[NewJob], rules: Rules) -> set[Lock]:
     """Return what jobs need locked."""
-    locks: set[Lock] = {(job.queue, "", "") for job in jobs if _has_limits(job.queue, rules)}
+    locks: set[Lock] = {(job.queue, "", "") for job in jobs if rules_of(rules, job.queue).locks_enqueues}
     locks.update((job.queue, "unique", job.unique_key) for job in jobs if job.unique_key is not None)
     locks.update((job.queue, "ordering", job.ordering_key) for job in jobs if job.ordering_key is not None)
     return locks
@@ -81,17 +76,21 @@ class HeldCalls:
         """Let a call wait; the future has what comes of it."""
         loop = asyncio.get_running_loop()
         if self._task is None or self._task.done():
-            self._waiting.clear()  # of an event loop that has ended
             self._task = loop.create_task(self._run())
         call = _Call(jobs, locks_of(jobs, self._rules), loop.time() + self._seconds, loop.create_future())
         self._waiting.append(call)
         return call.answer
 
     async def _run(self) -> None:
-        while self._waiting:
-            for call in tuple(self._waiting):
-                if await self._try(call):
-                    self._waiting.remove(call)
+        try:
+            while self._waiting:
+                for call in tuple(self._waiting):
+                    if await self._try(call):
+                        self._waiting.remove(call)
+        finally:  # a handler can cancel any task: then no caller waits for ever
+            for call in self._waiting:
+                call.answer.cancel()
+            self._waiting.clear()
 
     async def _try(self, call: _Call) -> bool:
         """Try a call once; return whether it waits no more."""

@@ -150,6 +150,11 @@ class QueueRules(SettingsModel):
         return {band: most for band, most in limits.items() if most is not None}
 
     @property
+    def locks_enqueues(self) -> bool:
+        """Whether enqueues into the queue wait for each other, since they are counted, or their arrivals are."""
+        return bool(self.limits or self.aging)
+
+    @property
     def limits_claims(self) -> bool:
         """Whether a claim is limited by what runs already or by the time."""
         return self.concurrency is not None or self.rate is not None

@@ -99,6 +99,23 @@ async def test_nothing_goes_on_when_its_time_is_over(postgres_url: str, holder: 
         assert await jobs.count("type:anything") == 0
 
 
+async def test_no_caller_waits_for_ever_where_a_handler_cancels_what_it_waits_for(
+    jobs: JobQueue, holder: Caller
+) -> None:
+    await jobs.enqueue("anything", connection=holder, unique="k")
+    call = asyncio.create_task(jobs.enqueue("anything", unique="k"))
+
+    def waits() -> list[asyncio.Task[object]]:
+        return [task for task in asyncio.all_tasks() if "HeldCalls._run" in repr(task.get_coro())]
+
+    assert await eventually(waits)
+    waits()[0].cancel()
+    await asyncio.wait([call], timeout=PATIENCE)
+    assert call.cancelled()
+    await holder.rollback()
+    assert (await jobs.enqueue("anything", unique="k")).created
+
+
 async def test_the_connection_of_a_call_is_not_kept(jobs: JobQueue, postgres_url: str) -> None:
     """An application that forgets to close one counts on its end, which rolls its transaction back."""
     connections = [psycopg.connect(postgres_url)]

@@ -43,7 +43,7 @@ def is_plain(jobs: Sequence[NewJob], rules: Rules) -> bool:
     for job in jobs:
         if job.ordering_key is not None or job.unique_key is not None:
             return False
-    return not any(one.limits or one.aging for one in [rules_of(rules, name) for name in {job.queue for job in jobs}])
+    return not any(rules_of(rules, name).locks_enqueues for name in {job.queue for job in jobs})
 
 
 def parts_for(jobs: Sequence[NewJob]) -> Sequence[Sequence[NewJob]]:
