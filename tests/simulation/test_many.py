@@ -13,7 +13,7 @@ from tests.simulation.schedule import simulate
 
 PARTS, EACH = 200, 50
 SECONDS = 1200
-"""It takes some 300 on two quiet processors."""
+"""It takes some 160 on two quiet processors."""
 
 
 def problems_of(part: int) -> list[tuple[int, list[str]]]:
