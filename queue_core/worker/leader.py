@@ -14,7 +14,7 @@ from queue_core.client.logs import OutageLog, job_ids, log_death
 from queue_core.client.middleware import Hooks
 from queue_core.client.operating.executor import Executor
 from queue_core.delivery.audit import DeliveryAudit
-from queue_core.errors import QueueCoreError, SchemaError, StoreUnavailable
+from queue_core.errors import QueueCoreError, SchemaError, StoreRefused, StoreUnavailable
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Ready, Reclaimed, summary
 from queue_core.model.outcome import failure_of_loss
@@ -35,6 +35,8 @@ DUE_POLL = 0.05
 """Seconds between two reads by the leader of what is due next: so late a job can be that is due sooner than this."""
 LEADERSHIP = 1.5
 """Seconds after which another worker takes over from a leader that is gone."""
+RESIGN_AFTER = 4
+"""Rounds that fail one after another until a leader leaves the duty to others: they may fail for its process alone."""
 SLOW = 1.0
 """Seconds between two audits and between two rounds of upkeep."""
 IDLE, IDLE_SLOW = 1.3, 20.0
@@ -84,6 +86,8 @@ class Sweeper:
         # seconds of time.monotonic
         self._slow_at = self._led_at = float("-inf")
         self._leads = False
+        # rounds that failed one after another, and until when (time.monotonic) it leaves the duty to others
+        self._failed_rounds, self._resigned_until = 0, float("-inf")
         self._sweeps, self._audits = OutageLog(logger, "sweep waits"), OutageLog(logger, "the audit waits")
         self._attentive = store if isinstance(store, AttentiveStore) else None
         # what was to be done in the last round; None: it has to be found out duty by duty
@@ -167,23 +171,49 @@ class Sweeper:
 
     async def _round(self) -> bool:
         now = time.monotonic()
+        if now < self._resigned_until:
+            return False
         # Where all others see the leader it renews its leadership in its middle.
         if not self._leads or self._attentive is None or now - self._led_at >= self._leadership / 2:
             self._leads = await self._store.acquire_leadership("sweep", self._duty.worker, self._leadership)
             self._led_at = now
         if not self._leads:
             return False
+        try:
+            await self._sweep()
+        except Exception as error:
+            # A lock would be held for others as well.
+            self._failed_rounds += not (isinstance(error, StoreRefused) and error.passing)
+            if self._failed_rounds >= RESIGN_AFTER:
+                self._failed_rounds, self._leads = 0, False
+                self._resigned_until = time.monotonic() + 3 * self._leadership
+            raise
+        self._failed_rounds = 0
+        return True
+
+    async def _sweep(self) -> None:
+        """Do what is due. A duty that fails keeps none of the others from being done."""
         work = self._due_work = None if self._attentive is None else await self._attentive.next_work()
+        due: list[Callable[[], Awaitable[int]]] = []
         if work is None or work.busy or (work.lease is not None and work.lease <= 0):
-            await self.reclaim()
+            due.append(self.reclaim)
         if work is None or work.keys_pending or (work.due is not None and work.due <= 0):
-            await self.promote()
+            due.append(self.promote)
         if work is None:
-            await self.schedule()
+            due.append(self.schedule)
         elif work.tick is not None and work.tick <= 0:
             self._scheduler.hasten()
-            await self.schedule()
-        return True
+            due.append(self.schedule)
+        failed: Exception | None = None
+        for duty in due:
+            try:
+                await duty()
+            except Exception as error:
+                if isinstance(error, StoreUnavailable) and not isinstance(error, StoreRefused):
+                    raise  # each would wait for the store in its turn
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
     async def _maintain(self) -> None:
         """Keep the dispatcher true and the store in order, once a second."""

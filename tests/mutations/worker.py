@@ -316,6 +316,20 @@ ABOVE = (
         keyword="offered_at_once",
     ),
     of_worker(
+        "leader-lets-a-failing-duty-keep-others-from-being-done",
+        "worker/leader.py",
+        ("worker/test_leader.py",),
+        ("                failed = failed or error\n", "                raise\n"),
+        keyword="keeps_no_other",
+    ),
+    of_worker(
+        "leader-keeps-the-duty-though-its-rounds-fail",
+        "worker/leader.py",
+        ("worker/test_leader.py",),
+        ("self._failed_rounds >= RESIGN_AFTER", "self._failed_rounds < 0"),
+        keyword="for_a_while",
+    ),
+    of_worker(
         "operations-blame-the-first-of-a-step-that-failed",
         "client/operating/executor.py",
         ("core/test_operations.py",),

@@ -10,8 +10,10 @@ import pytest
 
 from queue_core import JobContext, JobQueue
 from queue_core.delivery.audit import DeliveryAudit
+from queue_core.errors import StoreRefused
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import NewJob, Ready, new_id
+from queue_core.ports.locks import LockHeld
 from queue_core.ports.store import ClaimRequest
 from queue_core.worker import leader
 from queue_core.worker.worker import Worker
@@ -140,3 +142,44 @@ async def test_what_has_become_due_is_offered_at_once(jobs: JobQueue, monkeypatc
 
     async with working(jobs):
         assert await (await task.options(delay=0.2).enqueue()).result(PATIENCE) == "done"
+
+
+async def test_a_duty_that_fails_keeps_no_other_from_being_done(jobs: JobQueue, store: BreakingStore) -> None:
+    """A store may refuse one statement for ever, for a right that is missing or a row that nothing can read."""
+
+    @jobs.task
+    async def task() -> str:
+        return "done"
+
+    store.failing["reclaim"] = RuntimeError("no such function")
+    async with working(jobs):
+        assert await (await task.options(delay=0.2).enqueue()).result(PATIENCE) == "done"
+
+
+@pytest.mark.parametrize("failure", [RuntimeError("no such function"), StoreRefused("memory", "permission denied")])
+async def test_a_leader_whose_rounds_fail_leaves_the_duty_to_others_for_a_while(
+    jobs: JobQueue, store: BreakingStore, failure: Exception
+) -> None:
+    """What fails may fail for its process alone: another role, another release."""
+    sweeper = Worker(jobs)._sweeper
+    sweeper._leadership = 0.01
+    store.failing["promote"] = failure
+    for _ in range(leader.RESIGN_AFTER):
+        with pytest.raises(type(failure)):
+            await sweeper.run_once()
+    before = store.calls["acquire_leadership"]
+    sweeper._resigned_until += 3600
+    assert not await sweeper.run_once()
+    assert store.calls["acquire_leadership"] == before
+    sweeper._resigned_until -= 3600
+    del store.failing["promote"]
+    await until(sweeper.run_once)
+
+
+async def test_a_leader_that_waits_for_a_lock_keeps_the_duty(jobs: JobQueue, store: BreakingStore) -> None:
+    """Others would wait for it, too."""
+    sweeper = Worker(jobs)._sweeper
+    store.failing["promote"] = LockHeld("memory")
+    for _ in range(2 * leader.RESIGN_AFTER):
+        with pytest.raises(LockHeld):
+            await sweeper.run_once()
