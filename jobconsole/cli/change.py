@@ -24,6 +24,7 @@ from jobconsole.cli.pace import (
     add_rollout,
     add_spread,
     add_target,
+    confirm_new_queue,
     end_of_limit,
     options_and_rollout,
     run_to_end,
@@ -206,17 +207,8 @@ async def _confirm(jobs: JobQueue, verb: Verb, plan: Plan) -> None:
     what = f"{verb} {plural(len(plan.ids), 'job')}{_capped(plan)}"
     if question:
         confirm(what, typed=str(len(plan.ids)) if question == "count" else None)
-    elif queue is not None and await _leads_nowhere(jobs, queue):
-        what += f" into queue '{queue}', which is new and on which no live worker works"
-        check_terminal(what)
-        confirm(what)
-
-
-async def _leads_nowhere(jobs: JobQueue, queue: str) -> bool:
-    """Return whether there is no such queue, and no live worker that would work on it."""
-    overview = await jobs.inspector.overview()
-    known = any(one.name == queue for one in overview.queues)
-    return not known and not any(queue in worker.queues for worker in overview.workers if not worker.lost)
+    elif queue is not None:
+        await confirm_new_queue(jobs, what, queue)
 
 
 def _empty(plan: Plan) -> Report:

@@ -8,7 +8,16 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import FAILED, CommandError, Unreachable, fail, note, progress
+from jobconsole.cli.failures import (
+    FAILED,
+    CommandError,
+    Unreachable,
+    check_terminal,
+    confirm,
+    fail,
+    note,
+    progress,
+)
 from jobconsole.cli.root import Parser, duration, whole
 from jobconsole.cli.tables import state_of_progress
 from jobconsole.format.humanize import plural
@@ -178,6 +187,20 @@ def add_target(verb: Parser) -> None:
     """Declare another queue and another priority."""
     verb.add_argument("--to-queue", type=queue, metavar="Q", help="into this queue")
     verb.add_argument("--priority", type=priority, metavar="P", help="-128 to 127, or low, normal, high, urgent")
+
+
+async def confirm_new_queue(jobs: JobQueue, what: str, queue: str) -> None:
+    """Ask before jobs go into a queue that is not there yet, and on which no live worker would work.
+
+    Raises:
+        Refused: the answer is no, or there is no terminal to ask at.
+    """
+    overview = await jobs.inspector.overview()
+    known = any(one.name == queue for one in overview.queues)
+    if not known and not any(queue in worker.queues for worker in overview.workers if not worker.lost):
+        what += f" into queue '{queue}', which is new and on which no live worker works"
+        check_terminal(what)
+        confirm(what)
 
 
 def rate(text: str) -> float:

@@ -82,6 +82,20 @@ def test_what_waits_is_moved_and_comes_back(full: Shop) -> None:
     assert "3 of 3 drained" in drained
 
 
+def test_a_move_into_a_queue_that_is_new_and_unserved_is_asked_about(full: Shop) -> None:
+    """The queue stays open until it is answered."""
+    words = ["queue", "drain", "work", "--move-to", "slwo"]
+    where = "move what waits in 'work' into queue 'slwo', which is new and on which no live worker works"
+    refused = full(*words)
+    assert (refused.code, states(full)["work"][0]) == (5, "open")
+    assert f"refused to {where} without --yes" in refused.err
+    answer = full(*words, typed="n\n")
+    assert (answer.code, states(full)["work"][0]) == (5, "open")
+    assert f"{where}? [y/N] " in answer.err
+    assert full(*words, "--dry-run").code == 0
+    assert full(*words, "--yes").code == 0
+
+
 def test_one_that_was_opened_or_drained_again_is_not_undone(full: Shop) -> None:
     refused = "jobconsole: operation #1 is not undone: queue work is open, or was drained again since\n"
     full("queue", "drain", "work", "--detach")

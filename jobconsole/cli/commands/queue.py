@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jobconsole.cli.failures import DONE, FAILED, Missing, note, progress, warn
 from jobconsole.cli.immediate import switch_each
 from jobconsole.cli.output import Output, TextColumn
-from jobconsole.cli.pace import queue
+from jobconsole.cli.pace import confirm_new_queue, queue
 from jobconsole.cli.root import Parser, add_change, add_verbs
 from jobconsole.cli.selection import check_queue
 from jobconsole.cli.session import connected
@@ -41,7 +41,7 @@ def add_queue_arguments(parser: Parser) -> None:
     drain.add_argument("name", metavar="QUEUE")
     drain.add_argument("--move-to", type=queue, metavar="Q", help="move what waits to this queue")
     drain.add_argument("--detach", action="store_true", help="print the operation's number, and do not follow it")
-    add_change(drain)
+    add_change(drain, destructive=True)
 
 
 def run_queue_list(options: argparse.Namespace, output: Output) -> int:
@@ -90,6 +90,8 @@ def run_drain(options: argparse.Namespace, output: Output) -> int:
         (line,) = [one for one in overview.queues if one.name == options.name]
         if options.dry_run:
             return _report_dry_drain(output, options, line)
+        if options.move_to and not options.yes:
+            await confirm_new_queue(jobs, f"move what waits in '{safe(options.name, 200)}'", options.move_to)
         left = line.running if options.move_to else line.running + line.pending
         if left and not any(options.name in one.queues and not one.lost for one in overview.workers):
             stay = plural(left, "job stays", "jobs stay")
