@@ -145,6 +145,11 @@ class JobQueue(Housed, JobVerbs):
         return cls(settings=settings)
 
     @property
+    def parts(self) -> Backend:
+        """The parts of this queue's mode, whether they are open or not; `backend()` opens them."""
+        return self._backend
+
+    @property
     def store(self) -> JobStore:
         """The durable store's hot path."""
         return self._backend.store

@@ -1,4 +1,4 @@
-"""What every part runs on: the clock, batches of calls, the circuit breaker, and what a fork leaves behind."""
+"""What every part runs on: clock, batches of calls, circuit breaker, ends of tasks, and what a fork leaves behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakSet
 
 T = TypeVar("T")
@@ -351,6 +351,20 @@ class Circuit:
             logger.warning("%s is back after %.1f s", self._name, self._clock.now() - self.lost_since)
             self.lost_since = None
             self.reason = ""
+
+
+CANCEL_AGAIN = 15.0
+"""Seconds until a task that goes on is cancelled once more: longer than what a task may have to do at its end."""
+
+
+async def end_tasks(*tasks: asyncio.Future[Any] | None) -> None:
+    """Cancel tasks, again where a library has lost that, and wait until they have ended, in whatever way."""
+    left = [task for task in tasks if task is not None]
+    while left:
+        for task in left:
+            task.cancel()
+        await asyncio.wait({asyncio.gather(*left, return_exceptions=True)}, timeout=CANCEL_AGAIN)
+        left = [task for task in left if not task.done()]
 
 
 class Forked(Protocol):

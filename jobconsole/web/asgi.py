@@ -12,6 +12,7 @@ from jobconsole.web.http import STALL
 from jobconsole.web.stream import CONTENT_TYPE, HEADERS, HEARTBEAT, EventQuery, EventStreams, parse_query
 from queue_core.errors import QueueCoreError
 from queue_core.queue import JobQueue
+from queue_core.runtime import end_tasks
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -78,9 +79,7 @@ class EventsApp:
         try:
             await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (sending, gone):
-                task.cancel()
-            await asyncio.gather(sending, gone, return_exceptions=True)
+            await end_tasks(sending, gone)
         return None
 
 

@@ -15,6 +15,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
+from queue_core.runtime import end_tasks
+
 _PATIENCE = 5.0
 """Seconds that a client has for its request, for the TLS handshake, and for taking the answer."""
 STALL = 30.0
@@ -92,9 +94,7 @@ class HttpServer:
         """Stop listening, and end what is being answered."""
         if self._server is not None:
             self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(*self._tasks)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -172,9 +172,7 @@ async def _streamed(stream: Stream, reader: asyncio.StreamReader, writer: asynci
     try:
         await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (sending, gone):
-            task.cancel()
-        await asyncio.gather(sending, gone, return_exceptions=True)
+        await end_tasks(sending, gone)
 
 
 async def _send(stream: Stream, writer: asyncio.StreamWriter) -> None:

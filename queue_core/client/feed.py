@@ -17,6 +17,7 @@ from typing import NamedTuple
 from queue_core.errors import QueueCoreError
 from queue_core.model.events import Event, EventBatch
 from queue_core.ports.delivery import EventBus
+from queue_core.runtime import end_tasks
 
 logger = logging.getLogger("queue_core.delivery")
 
@@ -155,9 +156,7 @@ class EventFeed:
 
     async def _stop(self) -> None:
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await end_tasks(task)
 
     async def _run(self) -> None:
         self._heard_at = time.time()

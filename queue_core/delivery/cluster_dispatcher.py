@@ -25,7 +25,7 @@ from queue_core.redis.keys import ClusterKeys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
 from queue_core.redis.topology import slot_of
-from queue_core.runtime import Circuit
+from queue_core.runtime import Circuit, end_tasks
 
 logger = logging.getLogger("queue_core.delivery")
 
@@ -268,10 +268,8 @@ class ClusterDispatcher(RedisDispatcher):
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
         await self._wakeups.close()
-        tasks = list(self._waits.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, *self._returning, return_exceptions=True)
+        await end_tasks(*self._waits.values())
+        await asyncio.gather(*self._returning, return_exceptions=True)
         await super().close()
 
 
@@ -336,11 +334,9 @@ class Wakeups:
 
     async def close(self) -> None:
         """Stop listening; doing it twice is safe."""
-        tasks = [task for task in (self._task, self._renewing) if task is not None]
+        tasks = self._task, self._renewing
         self._task = self._renewing = None
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(*tasks)
 
 
 def make_dispatcher(

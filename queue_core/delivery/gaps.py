@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from queue_core.errors import QueueCoreError
 from queue_core.ports.delivery import DispatchUnavailable
+from queue_core.runtime import end_tasks
 
 PAUSE = 1.0
 """Seconds after which a gap is sent that no message has shown, and until it is tried again where it cannot be."""
@@ -65,6 +66,4 @@ class GapNotices:
 
     async def _stop(self) -> None:
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await end_tasks(task)

@@ -33,7 +33,7 @@ from queue_core.redis.failover import receive
 from queue_core.redis.keys import ClusterKeys, Keys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
-from queue_core.runtime import Batcher, Circuit, parts_of
+from queue_core.runtime import Batcher, Circuit, end_tasks, parts_of
 
 EXPECT_MS = 60_000
 """Seconds that the server remembers a wait for a job; a longer wait is renewed."""
@@ -211,9 +211,7 @@ class Watching:
         reader, self._reader = self._reader, None
         pubsub, self._pubsub = self._pubsub, None
         await asyncio.gather(*self._ending, return_exceptions=True)
-        if reader is not None:
-            reader.cancel()
-            await asyncio.gather(reader, return_exceptions=True)
+        await end_tasks(reader)
         if pubsub is not None:
             await pubsub.aclose()  # type: ignore[no-untyped-call]
 

@@ -15,6 +15,7 @@ from redis.exceptions import ResponseError
 from queue_core.model.addresses import Host
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.topology import NOWHERE, Topology
+from queue_core.runtime import end_tasks
 
 OTHERS = 0.5
 """Seconds that a script's load waits for nodes that do not serve its keys: one of them may be away."""
@@ -65,9 +66,7 @@ class ClusterClient(Redis):
             # A slot on its way is served by another one, too.
             await asyncio.wait(loads.values(), timeout=OTHERS)
         finally:
-            for load in loads.values():
-                load.cancel()
-            await asyncio.gather(*loads.values(), return_exceptions=True)
+            await end_tasks(*loads.values())
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         """Return an empty list of commands; a transaction of them holds for each slot."""

@@ -17,6 +17,7 @@ from redis.exceptions import ResponseError
 
 from queue_core.model.addresses import Host, RedisAddress, named
 from queue_core.redis.succession import Succession
+from queue_core.runtime import end_tasks
 
 ASK = 0.4
 """Part of the time limit of a call that Sentinels have for their answers: the rest is left for the primary."""
@@ -262,9 +263,7 @@ class Sentinels:
             silent = redis.ConnectionError("not waited for")
             return [silent if not task.done() else task.exception() or task.result() for task in tasks]
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(*tasks)
 
     async def _ask(self, host: Host, command: Sequence[str]) -> Any:
         return await ask_once(self._kind, host, self._options, command)

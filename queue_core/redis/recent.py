@@ -16,7 +16,7 @@ from typing import Protocol
 from queue_core.errors import StoreRefused, StoreUnavailable
 from queue_core.model.job import Inserted, NewJob, weight_of
 from queue_core.ports.replicas import Announce
-from queue_core.runtime import parts_of
+from queue_core.runtime import end_tasks, parts_of
 
 logger = logging.getLogger("queue_core.delivery")
 
@@ -246,11 +246,9 @@ class RecentJobs:
         finally:
             self._entries.clear()
             self._jobs = self._characters = 0
-            tasks = [task for task in (self._watching, self._restoring) if task is not None]
+            tasks = self._watching, self._restoring
             self._watching = self._restoring = None
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(*tasks)
 
 
 def _as_written(job: NewJob, one: Inserted) -> NewJob:

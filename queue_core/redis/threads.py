@@ -13,6 +13,8 @@ import redis
 from redis.asyncio import Redis
 from redis.client import Pipeline
 
+from queue_core.runtime import end_tasks
+
 T = TypeVar("T")
 
 
@@ -68,10 +70,7 @@ class ThreadClient(redis.Redis):
             await self._client.aclose()
             await self._client.connection_pool.disconnect()
             # Listening to Sentinels ends with the last connection, and a call whose time was over may still be ending.
-            remaining = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in remaining:
-                task.cancel()
-            await asyncio.gather(*remaining, return_exceptions=True)
+            await end_tasks(*asyncio.all_tasks() - {asyncio.current_task()})
             await asyncio.sleep(0)  # sockets are closed one round after their connections
 
         asyncio.run_coroutine_threadsafe(disconnect(), self._loop).result(self._timeout * 2)

@@ -22,6 +22,7 @@ from redis.exceptions import AskError, MovedError, RedisError, ResponseError
 
 from queue_core.model.addresses import Host, RedisAddress, named
 from queue_core.redis.failover import ask_once, login_of, replication_of
+from queue_core.runtime import end_tasks
 
 SLOTS = 16_384
 NOWHERE: Host = ("", 0)
@@ -219,9 +220,7 @@ class Topology:
                     failures.append(error)
             raise redis.ConnectionError(f"no node of the cluster answers ({self}): {failures[0] or 'in time'}")
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(*tasks)
 
     async def _ask(self, host: Host) -> Any:
         return await ask_once(self._kind, host, self._options, ("CLUSTER", "SLOTS"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -223,6 +224,10 @@ class EventPublisher:
         else:
             for event in events_of(outcome, answer):
                 self.publish(event)
+
+    def enter(self, state: str) -> None:
+        """Note that the worker enters a state."""
+        self.publish(Event(EventName.WORKER, "", self._worker, extra={"state": state, "pid": os.getpid()}))
 
     def lose(self, queues: Collection[str]) -> None:
         """Have subscribers see a gap: events of these queues may be missing."""

@@ -18,9 +18,9 @@ from queue_core.errors import QueueCoreError, SchemaError, StoreRefused, StoreUn
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Ready, Reclaimed, summary
 from queue_core.model.outcome import failure_of_loss
-from queue_core.ports.delivery import Dispatcher
-from queue_core.ports.schedules import ScheduleStore
-from queue_core.ports.store import AttentiveStore, DueWork, JobStore
+from queue_core.ports.backend import Backend
+from queue_core.ports.store import AttentiveStore, DueWork
+from queue_core.runtime import end_tasks
 from queue_core.worker.journal import EventPublisher
 from queue_core.worker.neighbours import Neighbours
 from queue_core.worker.scheduler import Scheduler
@@ -64,18 +64,16 @@ class Sweeper:
 
     def __init__(
         self,
-        store: JobStore,
-        dispatcher: Dispatcher | None,
-        schedules: ScheduleStore,
+        backend: Backend,
         executor: Executor,
         hooks: Hooks,
         publisher: EventPublisher,
         duty: Duty,
     ) -> None:
-        self._store = store
-        self._scheduler = Scheduler(schedules, hooks)
+        self._store = store = backend.store
+        self._scheduler = Scheduler(backend.schedules, hooks)
         self._executor = executor
-        self._dispatcher = dispatcher
+        self._dispatcher = dispatcher = backend.dispatcher
         self._publisher = publisher
         self._duty = duty
         # A job of a lost leader waits for its lease to end and for the next leader: the shorter counts.
@@ -113,10 +111,7 @@ class Sweeper:
                     pause = TICK * 2
                 await self._rest(pause)
         finally:
-            running = [operating] if beside is None else [operating, beside]
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            await end_tasks(operating, beside)
 
     async def _rest(self, pause: float) -> None:
         """Wait for the next round, or until a job is due that was enqueued or retried meanwhile."""

@@ -32,6 +32,7 @@ from queue_core.model.validation import check_lease, check_percent
 from queue_core.ports.backend import Backend
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.ports.store import ClaimRequest, LeaseRenewal
+from queue_core.runtime import end_tasks
 from queue_core.worker.heartbeat import ManualHeartbeat
 from queue_core.worker.journal import EventPublisher
 from queue_core.worker.leader import LEADERSHIP, Duty, Sweeper, keep_running
@@ -174,9 +175,7 @@ class ManualClaims:
         self.id = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
         self._publisher = EventPublisher(backend.bus, self.id, settings.rules)
         self._sweeper = Sweeper(
-            backend.store,
-            backend.dispatcher,
-            backend.schedules,
+            backend,
             executor,
             hooks,
             self._publisher,
@@ -322,13 +321,9 @@ class ManualClaims:
         behind = list(self._behind)
         if behind:
             await asyncio.wait(behind, timeout=CLOSE_SECONDS)
-            for task in behind:
-                task.cancel()
-            await asyncio.gather(*behind, return_exceptions=True)
+            await end_tasks(*behind)
         sweeping, self._sweeping = self._sweeping, None
-        if sweeping is not None:
-            sweeping.cancel()
-            await asyncio.gather(sweeping, return_exceptions=True)
+        await end_tasks(sweeping)
         if self._announcing is not None:
             await self._publisher.close(self._announcing)
         await self._heartbeat.close()

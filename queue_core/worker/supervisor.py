@@ -360,9 +360,7 @@ async def _write_off(jobs: JobQueue, worker: str) -> None:
     publisher = EventPublisher(jobs.bus)
     announcing = asyncio.create_task(publisher.run())
     sweeper = Sweeper(
-        jobs.store,
-        jobs.dispatcher,
-        jobs.schedule_store,
+        jobs.parts,
         jobs.operations.executor(),
         jobs.hooks,
         publisher,

@@ -17,11 +17,11 @@ from typing import Any
 
 from queue_core.client.tasks import Duration, TaskRegistry
 from queue_core.errors import ConfigurationError
-from queue_core.model.events import Event, EventName
 from queue_core.model.job import Stray
 from queue_core.model.validation import check_queue_name
 from queue_core.ports.store import AttentiveStore, ClaimRequest, HeartbeatRequest, Neighbour
 from queue_core.queue import JobQueue
+from queue_core.runtime import end_tasks
 from queue_core.worker.attempt import MainTask, Patience, RunningAttempt, Watchdog, end_process
 from queue_core.worker.execution import RawHandler, handlers_of
 from queue_core.worker.fetcher import Fetcher
@@ -97,9 +97,7 @@ class Worker:
         self.on_wedged: Callable[[], None] | None = end_process
         self._stall = jobs.settings.defaults.stall
         self._sweeper = Sweeper(
-            jobs.store,
-            jobs.dispatcher,
-            jobs.schedule_store,
+            jobs.parts,
             jobs.operations.executor(),
             jobs.hooks,
             self._publisher,
@@ -223,7 +221,7 @@ class Worker:
         watchdog = Watchdog(self._runner.job_of, patience, heartbeat.hand_back, self.on_wedged)
         watchdog.start()
         self._working = True
-        self._publish_state("started")
+        self._publisher.enter("started")
         types = "every type" if self._types is None else ", ".join(self._types)
         logger.info("worker %s runs %s on %s", self.id, types, ", ".join(self._queues))
         try:
@@ -232,9 +230,9 @@ class Worker:
         except asyncio.CancelledError:  # and so was everything else
             announcing = await self._end_at_once(loops, announcing, settling)
         finally:
-            self._publish_state("stopped")
+            self._publisher.enter("stopped")
             watchdog.stop()
-            await _end(loops)
+            await end_tasks(*loops)
             await heartbeat.close()
             await self._publisher.close(announcing)
             with contextlib.suppress(Exception):  # the entry expires by itself
@@ -282,7 +280,7 @@ class Worker:
     async def _drain(self, loops: list[asyncio.Task[None]], settling: asyncio.Task[None]) -> None:
         """Stop claiming, give back what has not started, let the rest finish within the grace period."""
         logger.info("worker %s drains; jobs running: %d", self.id, self._runner.busy)
-        await _end(loops[-1:])  # the fetcher; limits and sweeps go on meanwhile
+        await end_tasks(loops[-1])  # the fetcher; limits and sweeps go on meanwhile
         self._runner.release_waiting()
         idle = asyncio.create_task(self._runner.wait_until_idle())
         forced = asyncio.create_task(self._forced.wait())
@@ -291,7 +289,7 @@ class Worker:
             self._runner.release_running()
             await asyncio.wait([idle], timeout=STUBBORN_SECONDS)
             self._runner.give_up_running()
-        await _end([idle, forced])
+        await end_tasks(idle, forced)
         await self._settler.close(settling, seconds=self._settling)
 
     def _identity(self) -> HeartbeatRequest:
@@ -318,9 +316,6 @@ class Worker:
         hears = isinstance(store, AttentiveStore) and store.hears()
         return hears and not self._runner.stuck and not self._fetcher.claims.doubts(True)
 
-    def _publish_state(self, state: str) -> None:
-        self._publisher.publish(Event(EventName.WORKER, "", self.id, extra={"state": state, "pid": os.getpid()}))
-
     # -- called by the heartbeat
 
     def drop(self, attempts: Sequence[RunningAttempt]) -> None:
@@ -344,10 +339,10 @@ class Worker:
         logger.info("worker %s was ordered to %s", self.id, command)
         if command == "quiet":
             self._fetcher.hush()
-            self._show(partial(self._publish_state, "quiet"))
+            self._show(partial(self._publisher.enter, "quiet"))
         elif command == "resume":
             self._fetcher.resume()
-            self._show(partial(self._publish_state, "resumed"))
+            self._show(partial(self._publisher.enter, "resumed"))
         elif command == "stop":
             self.stop()
 
@@ -367,12 +362,6 @@ class Worker:
         finally:
             for number in handled:
                 loop.remove_signal_handler(number)
-
-
-async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _check_slots(concurrency: object) -> int:

@@ -32,6 +32,7 @@ from queue_core.model.job import Attempt, Job
 from queue_core.model.report import Breakdown, LogPage
 from queue_core.model.schedule import PassedTick
 from queue_core.ports.inspector import Inspector
+from queue_core.runtime import end_tasks
 
 T = TypeVar("T")
 
@@ -340,9 +341,7 @@ class Refresher:
                 self._post(Adopted())
         finally:
             self.model.stale = self.model.stale or not adopted
-            for task in (read, kick):
-                task.cancel()
-            await asyncio.gather(read, kick, return_exceptions=True)
+            await end_tasks(read, kick)
 
     async def _read_snapshot(self, needs: SnapshotNeeds, inspector: Inspector) -> Snapshot:
         return await read_snapshot(inspector, needs, await self.connection.jobs.signatures.rules())

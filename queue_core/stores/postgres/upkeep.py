@@ -19,6 +19,7 @@ from queue_core.model.operation import ABANDONED, NEVER_STARTED
 from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings, RetentionSettings
 from queue_core.ports.locks import LockHeld
+from queue_core.runtime import end_tasks
 from queue_core.stores.postgres.dialect import Rows, load, plain_array
 from queue_core.stores.postgres.logs import LogRemoval
 from queue_core.stores.postgres.ordering import PendingKeys, UnusedKeys, lock_free_keys, unblock_next
@@ -92,9 +93,7 @@ class History:
     async def close(self) -> None:
         """Stop; doing it twice is safe. What is left is for the next leader."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await end_tasks(task)
 
     async def _run(self, seconds: float) -> None:
         try:

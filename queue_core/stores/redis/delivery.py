@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 
 from queue_core.model.settings import RedisSettings
 from queue_core.redis.client import keys_of, make_client
+from queue_core.runtime import end_tasks
 
 logger = logging.getLogger("queue_core.delivery")
 
@@ -65,9 +66,7 @@ class RedisSignals:
     async def close(self) -> None:
         """Stop listening; doing it twice is safe."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await end_tasks(task)
         self._heard_at = float("-inf")
 
     async def _run(self) -> None:

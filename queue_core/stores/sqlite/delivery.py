@@ -21,6 +21,7 @@ from queue_core.errors import QueueCoreError
 from queue_core.model.events import VERSION, Event, EventBatch, by_queue, decode_message
 from queue_core.model.job import Ready
 from queue_core.ports.delivery import DispatchUnavailable, Nomination
+from queue_core.runtime import end_tasks
 from queue_core.stores.sqlite.dialect import texts
 from queue_core.stores.sqlite.session import SqliteFile, Transaction
 
@@ -201,9 +202,7 @@ class FileWatcher:
     async def close(self) -> None:
         """Stop looking; doing it twice is safe."""
         task, self._task = self._task, None
-        if task is not None and not task.done():
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await end_tasks(task)
 
 
 class SqliteDispatcher:

@@ -24,6 +24,7 @@ from queue_core.model.events import (
 )
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import PostgresSettings
+from queue_core.runtime import end_tasks
 from queue_core.stores.postgres.dialect import LONGEST_NAME, channels_of
 from queue_core.stores.postgres.session.listening import Notifications
 
@@ -222,7 +223,5 @@ class PostgresEventBus:
         self._sent = 0
         await self._left_out.close()
         gaps, self._gaps = self._gaps, None
-        if gaps is not None:
-            gaps.cancel()
-            await asyncio.gather(gaps, return_exceptions=True)
+        await end_tasks(gaps)
         await self._notifications.close()

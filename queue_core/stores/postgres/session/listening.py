@@ -13,6 +13,7 @@ import psycopg
 
 from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.model.settings import PostgresSettings
+from queue_core.runtime import end_tasks
 from queue_core.stores.postgres.dialect import channels_of, load, text_array
 from queue_core.stores.postgres.session.bounds import Connection, Try, cut
 from queue_core.stores.postgres.session.connection import connect, connection_options, read_address
@@ -154,9 +155,7 @@ class Notifications:
     async def close(self) -> None:
         """Stop listening; doing it twice is safe."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await end_tasks(task)
         self._arriving = False
         await self.sessions.close()
 
