@@ -14,6 +14,7 @@
     │   ├── JobNotFound
     │   ├── QueueNotFound
     │   ├── ScheduleNotFound
+    │   ├── SignatureNotFound
     │   └── OperationNotFound
     ├── WrongState                the job is in a state that the verb does not act on
     ├── StaleLease                the claim behind this write is over

@@ -1,7 +1,7 @@
 """Threads that Python does not wait for when it ends, and that take calls for as long as it runs.
 
-`ThreadPoolExecutor` takes none any more from the end of the main thread on, while other threads of the program still
-work, and joins all of its threads there, also those that a time limit gave up.
+`ThreadPoolExecutor` refuses new work once the main thread has ended, though other threads of the program still work,
+and joins all of its threads then, also those that a time limit gave up.
 """
 
 from __future__ import annotations

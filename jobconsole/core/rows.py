@@ -130,9 +130,14 @@ def worst_first(workers: Iterable[WorkerInfo]) -> list[WorkerInfo]:
 
 def clean_worker(info: WorkerInfo) -> WorkerInfo:
     """Return the worker with harmless texts."""
-    queues = tuple(safe(name, NAME) for name in info.queues)
-    release = None if info.release is None else safe(info.release, NAME)
-    return replace(info, host=safe(info.host, NAME), version=safe(info.version, NAME), release=release, queues=queues)
+    return replace(
+        info,
+        host=safe(info.host, NAME),
+        version=safe(info.version, NAME),
+        release=None if info.release is None else safe(info.release, NAME),
+        queues=tuple(safe(name, NAME) for name in info.queues),
+        types=None if info.types is None else tuple(safe(name, NAME) for name in info.types),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,7 +219,7 @@ class Reclaimed(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """A line that a handler wrote with `ctx.log`; `queue_core.model.job` has the number that is kept."""
+    """A line that a handler wrote with `ctx.log`, on its way to the store; a `LogEntry` is what is kept of it."""
 
     id: str
     # the lease token of the attempt that wrote it

@@ -16,6 +16,7 @@ from jobconsole.actions.edit import Draft, Known, check, diff, draft_of, read_kn
 from jobconsole.actions.json import NotJson, compact, escaped, oddities, pretty, value_of
 from jobconsole.core.connection import Connection
 from queue_core import JobQueue
+from queue_core.client.tasks import EnqueueOptions
 from queue_core.errors import InvalidJob, QueueFull, ReadOnly, StoreUnavailable
 from queue_core.model.job import Job
 from queue_core.model.operation import Author
@@ -234,6 +235,23 @@ class TestSubmitting:
         assert (new.priority, new.max_retries, new.tags, new.ordering_key) == (7, 2, ("night",), "customer-1")
         assert new.unique_key is None
         assert await jobs.get(job.id) == job
+
+    async def test_every_option_is_copied_or_left_out_for_a_reason(
+        self, jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One that is new, and forgotten here, would be lost without a word."""
+        left_out = {"delay", "run_at", "unique", "unique_for", "connection"}  # it runs at once, beside the old one
+        given: set[str] = set()
+        enqueue = jobs.enqueue
+
+        async def noting(type_: str, payload: Any, **options: Any) -> Any:
+            given.update(options)
+            return await enqueue(type_, payload, **options)
+
+        monkeypatch.setattr(jobs, "enqueue", noting)
+        job = await dead(jobs, world)
+        await submit_edit(jobs, job, draft_of(job), ME)
+        assert given | left_out == set(EnqueueOptions.__annotations__)
 
     async def test_each_of_the_two_names_the_other(self, jobs: JobQueue, world: World) -> None:
         job = await dead(jobs, world)

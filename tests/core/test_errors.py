@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -72,3 +73,9 @@ async def test_one_that_was_raised_survives() -> None:
         with pytest.raises(QueueCoreError) as caught:
             await jobs.get("01a21eac-5a71-7b71-a92c-95ddc134a15a")
     assert state(pickle.loads(pickle.dumps(caught.value))) == state(caught.value)
+
+
+def test_the_tree_in_the_docstring_has_every_error() -> None:
+    drawn = set(re.findall(r"[├└]── (\w+)", errors.__doc__ or ""))
+    below = {one.__name__ for one in IN_THE_TREE if one.__module__ == errors.__name__}
+    assert drawn == below - {"QueueCoreError", "SoftTimeLimitExceeded"}

@@ -76,7 +76,7 @@ class DryRun(Middleware):
         """Enqueue nothing.
 
         Raises:
-            Rehearsed: it carries the job.
+            DryRunEnd: it carries the job.
         """
         raise DryRunEnd(jobs[0])
 

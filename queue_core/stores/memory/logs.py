@@ -24,7 +24,7 @@ def append(state: MemoryState, line: LogLine) -> bool:
     return True
 
 
-# Of stacks all functions are for who holds the lock.
+# Callers of the functions about stacks hold the lock of the state.
 
 
 def ask_stack(state: MemoryState, job_id: str) -> JobStack | None:
