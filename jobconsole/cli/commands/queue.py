@@ -119,6 +119,8 @@ async def _closed(jobs: JobQueue, options: argparse.Namespace) -> Operation:
 
 async def _drained(jobs: JobQueue, name: str, operation: Operation) -> Operation:
     """Follow a drain to its end, and carry its move out here; the queue stays closed when this is interrupted."""
+    from queue_core.client.operating.drain import is_move_of
+
     number = operation.number
 
     def show(operation: Operation) -> None:
@@ -126,17 +128,15 @@ async def _drained(jobs: JobQueue, name: str, operation: Operation) -> Operation
             progress(state_of_progress(operation))
 
     try:
-        moves = [one.number for one in await jobs.operations.list_operations(unfinished=True) if _moves(one, number)]
+        moves = [
+            one.number for one in await jobs.operations.list_operations(unfinished=True) if is_move_of(one, number)
+        ]
         return (await asyncio.gather(*(jobs.operations.run(one, show) for one in (number, *moves))))[0]
     except asyncio.CancelledError:
         note(f"'{name}' stays closed, and workers go on; 'jobconsole op undo {number}' opens it")
         raise
     finally:
         progress("")
-
-
-def _moves(operation: Operation, drain: int) -> bool:
-    return operation.request.verb == "move" and f"{operation.request.why}:".startswith(f"drains #{drain}:")
 
 
 def _report_dry_drain(output: Output, options: argparse.Namespace, line: QueueInfo) -> int:

@@ -221,12 +221,12 @@ def move_of(drain: Operation) -> OperationRequest:
 
 async def moves_of(store: OperationStore, number: int) -> list[Operation]:
     """Return the move of what waited in a queue that an operation drains, the oldest of several last."""
-    why = f"{DRAINS}{number}:"
-    return [
-        one
-        async for one in _later(store, number)
-        if one.request.verb == "move" and f"{one.request.why}:".startswith(why)
-    ]
+    return [one async for one in _later(store, number) if is_move_of(one, number)]
+
+
+def is_move_of(operation: Operation, number: int) -> bool:
+    """Return whether an operation moves what waited in the queue that operation `number` drains."""
+    return operation.request.verb == "move" and f"{operation.request.why}:".startswith(f"{DRAINS}{number}:")
 
 
 async def end_drains(store: OperationStore, queue: str) -> None:
