@@ -16,7 +16,7 @@ from queue_core.delivery.pairing import Pairing
 from queue_core.errors import ConfigurationError, QueueCoreError
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.backend import Backend
-from queue_core.runtime import Circuit, is_served, leave, watch_forks
+from queue_core.runtime import CircuitBreaker, is_served, leave, watch_forks
 
 if TYPE_CHECKING:
     from queue_core.stores.memory.store import MemoryStore
@@ -106,7 +106,7 @@ def _postgres_redis(settings: JobsSettings) -> Backend:
     from queue_core.stores.postgres.store import PostgresStore
 
     rules = settings.rules
-    circuit = Circuit("redis")
+    circuit = CircuitBreaker("redis")
     store = PostgresStore(settings.postgres, settings.retention, rules)
     pipelined = make_pipelined(settings.redis)
     dispatcher = make_dispatcher(settings.redis, circuit, pipelined)
@@ -147,7 +147,7 @@ def _postgres(settings: JobsSettings) -> Backend:
         PostgresSchedules(settings.postgres, store),
         PostgresOperations(settings.postgres, rules),
         pairing=Pairing(store, None),
-        hearing=notifications,
+        notification_health=notifications,
         check_writes=inspector.check_room,
     )
 
@@ -162,7 +162,7 @@ def _redis(settings: JobsSettings) -> Backend:
     from queue_core.stores.redis.store import RedisStore
 
     rules = settings.rules
-    circuit = Circuit("redis", meanwhile="waiting for its return")
+    circuit = CircuitBreaker("redis", meanwhile="waiting for its return")
     pipelined = make_pipelined(settings.redis)
     store = RedisStore(settings.redis, settings.retention, rules)
     return Backend(

@@ -282,7 +282,7 @@ SETTLED = 10.0
 then is one back that had failed soon after its return: it flaps, or it is full and can only be read."""
 
 
-class Circuit:
+class CircuitBreaker:
     """Closed while the server works; open for a pause after each failure, then one call goes through to try it.
 
     A loss is logged once, and its end once: a server that works in between and fails again has not been back. What

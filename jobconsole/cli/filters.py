@@ -66,7 +66,7 @@ def run_save(options: argparse.Namespace, output: Output) -> int:
 
         text = check_saved_filter(options.name, options.text)
         if options.dry_run:
-            await jobs.filters.rehearsing().save(options.name, text)
+            await jobs.filters.dry_run().save(options.name, text)
             return _would(output, "save", options.name, text)
         number = await jobs.filters.save(options.name, text, why=options.why)
         return _done(output, number, "saved", options.name, text)

@@ -134,7 +134,7 @@ def _change(options: argparse.Namespace, output: Output, act: Callable[[JobQueue
         group = await known_group_of(jobs, options.signature)
         options.signature = group.signature
         if options.dry_run:
-            jobs.signatures = jobs.signatures.rehearsing()
+            jobs.signatures = jobs.signatures.dry_run()
             await act(jobs)
             if output.as_json:
                 output.json({"dry_run": True, "verb": options.verb, "signature": group.signature})

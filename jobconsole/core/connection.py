@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from queue_core import JobQueue
     from queue_core.client.operations import Operations
     from queue_core.client.schedules import Schedules
-    from queue_core.ports.delivery import Hearing
+    from queue_core.ports.delivery import NotificationHealth
 
 
 CALM, LOUD = "on-accent", "on-bad"
@@ -130,8 +130,9 @@ class Connection:
     def deaf(self) -> str:
         """Why no events come, although the store answers, so that it is read each second, and what to do; else ""."""
         # of the event buses, only the one on notifications can be deaf without knowing it from its connection
-        hearing: Hearing | None = None if self._jobs is None else getattr(self._jobs.bus, "hearing", None)
-        return "" if hearing is None or hearing.lost_since is None else hearing.explanation
+        bus = None if self._jobs is None else self._jobs.bus
+        health: NotificationHealth | None = getattr(bus, "notification_health", None)
+        return "" if health is None or health.lost_since is None else health.explanation
 
     @property
     def usable(self) -> bool:

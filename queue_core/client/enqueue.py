@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from queue_core.client.effects import CreationEffects
-from queue_core.client.held import SOON, Answer, HeldCalls, Refusal, needs_locks
+from queue_core.client.lock_waiters import SOON, Answer, LockWaiters, Refusal, needs_locks
 from queue_core.client.tasks import EnqueueOptions
 from queue_core.errors import InvalidJob, QueueClosed, StoreUnavailable
 from queue_core.model.codec import encode_payload
@@ -75,7 +75,7 @@ class Enqueuer:
         self._seconds = settings.store_timeout
         # Calls of different queues share a batch, but not where a queue may be away that others need not wait for.
         self._apart = self._offering is not None and self._offering.apart
-        self._held = HeldCalls(self._flush_held, self._rules, self._seconds)
+        self._held = LockWaiters(self._flush_held, self._rules, self._seconds)
         self._batches = self._make_batches()
         # by queue, where they are apart
         self._apart_batches: dict[str, _Batches] = {}
@@ -211,7 +211,7 @@ class Enqueuer:
 
     async def _flush_locking(self, lists: list[Sequence[NewJob]]) -> list[Answer | _Later]:
         """Write the lists of callers; those that need what a call waits for wait with it, and no other list does."""
-        held = [self._held.share(jobs) for jobs in lists]
+        held = [self._held.must_wait(jobs) for jobs in lists]
         written = iter(await self._flush_free([jobs for jobs, one in zip(lists, held, strict=True) if not one]))
         return [self._held.put(jobs) if one else next(written) for jobs, one in zip(lists, held, strict=True)]
 

@@ -117,7 +117,7 @@ def _remark(overview: Overview) -> str:
 
 
 async def _degraded(backend: Backend) -> tuple[datetime | None, str]:
-    hearing = backend.hearing
+    hearing = backend.notification_health
     if hearing is not None and not await hearing.known(HEARING) and hearing.lost_since is not None:
         since = datetime.fromtimestamp(hearing.lost_since, UTC)
         return since, f"notifications do not arrive: {hearing.explanation}"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from queue_core.delivery.redis_dispatcher import CHUNK, RedisDispatcher, Wholeness, as_it_came, is_of
+from queue_core.delivery.redis_dispatcher import CHUNK, ReadySetMarkers, RedisDispatcher, as_it_came, is_of
 from queue_core.model.addresses import Host
 from queue_core.model.job import Ready
 from queue_core.model.settings import RedisSettings
@@ -25,7 +25,7 @@ from queue_core.redis.keys import ClusterKeys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
 from queue_core.redis.topology import slot_of
-from queue_core.runtime import Circuit, end_tasks
+from queue_core.runtime import CircuitBreaker, end_tasks
 
 logger = logging.getLogger("queue_core.delivery")
 
@@ -41,7 +41,7 @@ _Popped = tuple[str, Sequence[tuple[str, Any]]]
 """A key, and ids with their scores."""
 
 
-class ClusterWholeness(Wholeness):
+class ClusterReadySetMarkers(ReadySetMarkers):
     """The markers of queues begin with the run id of the node that serves them: another master is another one."""
 
     _client: ClusterClient
@@ -109,7 +109,7 @@ class ClusterDispatcher(RedisDispatcher):
     _keys: ClusterKeys
 
     def __init__(
-        self, settings: RedisSettings, circuit: Circuit, pipelined: PipelinedConnection, ready: str = "pending"
+        self, settings: RedisSettings, circuit: CircuitBreaker, pipelined: PipelinedConnection, ready: str = "pending"
     ) -> None:
         super().__init__(settings, circuit, pipelined, ready)
         self._blocking.set_response_callback("ZMPOP", as_it_came)
@@ -126,8 +126,8 @@ class ClusterDispatcher(RedisDispatcher):
         """Bound a call in time, beside the seconds that it may wait, and note its outcome."""
         return within(seconds + self._timeout, self._circuit)
 
-    def _make_wholeness(self) -> Wholeness:
-        return ClusterWholeness(self._client, self._scripts, self._keys, self._ready)
+    def _make_markers(self) -> ReadySetMarkers:
+        return ClusterReadySetMarkers(self._client, self._scripts, self._keys, self._ready)
 
     async def offer(self, ready: Sequence[Ready]) -> None:
         """Make these jobs known and wake as many waiting workers; offering again is harmless."""
@@ -340,7 +340,7 @@ class Wakeups:
 
 
 def make_dispatcher(
-    settings: RedisSettings, circuit: Circuit, pipelined: PipelinedConnection, ready: str = "pending"
+    settings: RedisSettings, circuit: CircuitBreaker, pipelined: PipelinedConnection, ready: str = "pending"
 ) -> RedisDispatcher:
     """Return the dispatcher for what the URL of the settings names."""
     kind = ClusterDispatcher if address_of(settings).kind == "cluster" else RedisDispatcher

@@ -23,7 +23,7 @@ from queue_core.redis.facts import server_facts
 from queue_core.redis.keys import ClusterKeys, Keys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
-from queue_core.runtime import Circuit
+from queue_core.runtime import CircuitBreaker
 
 logger = logging.getLogger("queue_core.delivery")
 
@@ -60,8 +60,8 @@ def is_of(marker: object, run: str | None) -> bool:
     return isinstance(marker, str) and marker != "" and run in (UNKNOWN, marker.partition(":")[0])
 
 
-class Wholeness:
-    """Markers begin with the run id of the server on which they were written.
+class ReadySetMarkers:
+    """Show whether ready sets are whole: each marker begins with the run id of the server on which it was written.
 
     After a restart or a failover the id is another one, after FLUSHALL the marker is gone. One marker is for the
     server, so that queues about which nothing is doubtful cost nothing; one for each queue shows that it was rebuilt.
@@ -202,7 +202,7 @@ class RedisDispatcher:
     holds_ids = True
 
     def __init__(
-        self, settings: RedisSettings, circuit: Circuit, pipelined: PipelinedConnection, ready: str = "pending"
+        self, settings: RedisSettings, circuit: CircuitBreaker, pipelined: PipelinedConnection, ready: str = "pending"
     ) -> None:
         self._timeout = settings.timeout
         self._circuit = circuit
@@ -218,12 +218,12 @@ class RedisDispatcher:
         self._blocking.set_response_callback("BZMPOP", as_it_came)
         self._pipelined = pipelined
         self._scripts = Scripts(self._client, "queue_core.delivery.redis", pipelined)
-        self._wholeness = self._make_wholeness()
+        self._wholeness = self._make_markers()
         # queues whose ready sets are just being declared whole
         self._beginning: set[asyncio.Task[None]] = set()
 
-    def _make_wholeness(self) -> Wholeness:
-        return Wholeness(self._client, self._scripts, self._keys, self._ready)
+    def _make_markers(self) -> ReadySetMarkers:
+        return ReadySetMarkers(self._client, self._scripts, self._keys, self._ready)
 
     async def offer(self, ready: Sequence[Ready]) -> None:
         """Make these jobs known and wake as many waiting workers; offering again is harmless."""

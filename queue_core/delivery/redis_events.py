@@ -33,7 +33,7 @@ from queue_core.redis.failover import receive
 from queue_core.redis.keys import ClusterKeys, Keys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
-from queue_core.runtime import Batcher, Circuit, end_tasks, parts_of
+from queue_core.runtime import Batcher, CircuitBreaker, end_tasks, parts_of
 
 EXPECT_MS = 60_000
 """Seconds that the server remembers a wait for a job; a longer wait is renewed."""
@@ -60,7 +60,7 @@ class _Channel:
 class Watching:
     """Channels of jobs come and go on one connection, so that a hundred who wait do not need a hundred."""
 
-    def __init__(self, listening: Redis, scripts: Scripts, keys: Keys, timeout: float, circuit: Circuit) -> None:
+    def __init__(self, listening: Redis, scripts: Scripts, keys: Keys, timeout: float, circuit: CircuitBreaker) -> None:
         self._listening = listening
         self._scripts = scripts
         self._keys = keys
@@ -236,7 +236,11 @@ class RedisEventBus:
     """See queue_core.ports.delivery.EventBus for what each method does."""
 
     def __init__(
-        self, settings: RedisSettings, circuit: Circuit, pipelined: PipelinedConnection, rules: Rules | None = None
+        self,
+        settings: RedisSettings,
+        circuit: CircuitBreaker,
+        pipelined: PipelinedConnection,
+        rules: Rules | None = None,
     ) -> None:
         self._rules = rules or {}
         self._timeout = settings.timeout

@@ -71,7 +71,7 @@ def released(claim: Claim, run_us: int) -> Outcome:
     return _outcome(claim, "released", run_us)
 
 
-def unknown(stray: Stray) -> Outcome:
+def released_stray(stray: Stray) -> Outcome:
     """Return the outcome that gives a job back whose claim never reached its worker."""
     return Outcome(stray.id, stray.token, stray.queue, stray.type, "released", ordering_key=stray.ordering_key)
 
@@ -125,7 +125,7 @@ def lost(claim: Claim, run_us: int, failure: Failure, bound: int) -> Outcome:
     return _outcome(claim, "released", run_us, failure)
 
 
-def lost_with(worker: str, claim: Claim, run_us: int, bound: int) -> Outcome:
+def lost_with_worker(worker: str, claim: Claim, run_us: int, bound: int) -> Outcome:
     """Return the outcome of an attempt that its worker gives back while it is lost itself."""
     return lost(claim, run_us, failure_of_loss(worker, claim.losses + 1, bound), bound)
 
@@ -140,7 +140,7 @@ def unreadable(claim: Claim, error: Exception, limits: Limits) -> Outcome:
     return buried(claim, 0, failure_of(error, "invalid_payload", limits.traceback))
 
 
-def misfit(claim: Claim, run_us: int, error: Exception, policy: Policy, limits: Limits) -> Outcome:
+def payload_misfit(claim: Claim, run_us: int, error: Exception, policy: Policy, limits: Limits) -> Outcome:
     """Return the outcome of a job whose payload its handler cannot take: workers of another version may be able to.
 
     It is retried by the task's policy, and once more than after other failures, which may have used up its retries.

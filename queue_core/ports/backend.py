@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from queue_core.ports.delivery import Dispatcher, EventBus, Hearing
+from queue_core.ports.delivery import Dispatcher, EventBus, NotificationHealth
 from queue_core.ports.inspector import Inspector
 from queue_core.ports.operations import OperationStore
 from queue_core.ports.schedules import ScheduleStore
 from queue_core.ports.store import JobStore
-from queue_core.runtime import Circuit
+from queue_core.runtime import CircuitBreaker
 
 if TYPE_CHECKING:
     from queue_core.delivery.pairing import Pairing
@@ -27,11 +27,11 @@ class Backend(NamedTuple):
     schedules: ScheduleStore
     operations: OperationStore
     # whether Redis is in use, in a mode that can work without it
-    circuit: Circuit | None = None
+    circuit: CircuitBreaker | None = None
     # which Redis, if any, belongs to the database
     pairing: Pairing | None = None
     # whether notifications arrive, where workers are woken by them
-    hearing: Hearing | None = None
+    notification_health: NotificationHealth | None = None
     # makes sure that the store can be written, where that it can be read does not show it; raises StoreUnavailable
     check_writes: Callable[[], Awaitable[None]] | None = None
 

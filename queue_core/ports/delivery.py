@@ -134,8 +134,8 @@ class WritingDispatcher(Protocol):
         ...
 
 
-class Hearing(Protocol):
-    """Whether notifications arrive. They only save reads: without them all processes poll the store."""
+class NotificationHealth(Protocol):
+    """Whether notifications arrive: they only save reads: without them all processes poll the store."""
 
     @property
     def arriving(self) -> bool:

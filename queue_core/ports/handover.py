@@ -9,7 +9,7 @@ from queue_core.model.job import Claim, Outcome, Settled
 from queue_core.ports.store import ClaimRequest
 
 
-def behind(request: ClaimRequest, settled: Iterable[Settled]) -> ClaimRequest:
+def restrict_to_unblocked(request: ClaimRequest, settled: Iterable[Settled]) -> ClaimRequest:
     """Return a request for the jobs that these ends unblocked, where it names ids; else as it is."""
     if request.ids is None:
         return request

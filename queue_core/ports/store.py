@@ -225,7 +225,7 @@ class TransactionalStore(JoiningStore, Protocol):
 
 
 @runtime_checkable
-class AttentiveStore(Protocol):
+class NotifyingStore(Protocol):
     """A store whose processes notify each other, so that idle ones rarely query it."""
 
     def hears(self) -> bool:

@@ -27,7 +27,7 @@ from queue_core.redis.keys import ClusterKeys, Keys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.threads import ThreadClient
 from queue_core.redis.topology import topology_of
-from queue_core.runtime import Circuit
+from queue_core.runtime import CircuitBreaker
 
 CONNECTIONS = 64
 """The most connections of one client for short commands."""
@@ -289,7 +289,7 @@ def reason_of(error: BaseException) -> str:
 
 
 @asynccontextmanager
-async def within(seconds: float | None, circuit: Circuit | None = None) -> AsyncIterator[None]:
+async def within(seconds: float | None, circuit: CircuitBreaker | None = None) -> AsyncIterator[None]:
     """Turn every failure to reach the server, and the end of the time, into DispatchUnavailable.
 
     With a circuit, the call is refused at once while the server is taken for lost, and its outcome is noted.

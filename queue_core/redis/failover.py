@@ -16,7 +16,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
 from queue_core.model.addresses import Host, RedisAddress, named
-from queue_core.redis.succession import Succession
+from queue_core.redis.primary_changes import PrimaryChanges
 from queue_core.runtime import end_tasks
 
 ASK = 0.4
@@ -145,7 +145,7 @@ class Sentinels:
         # Sentinels that named a primary when they were asked last
         self._answered = 0
         self._kind = kind
-        self._successions: WeakKeyDictionary[asyncio.AbstractEventLoop, Succession] = WeakKeyDictionary()
+        self._primary_changes: WeakKeyDictionary[asyncio.AbstractEventLoop, PrimaryChanges] = WeakKeyDictionary()
         # a primary, its successor, and until when (time.monotonic) Sentinels that have not heard of it are not believed
         self._moved: tuple[Host, Host, float] | None = None
         username, password = address.sentinel_login
@@ -189,25 +189,25 @@ class Sentinels:
     def opened(self, writer: asyncio.StreamWriter, host: Host) -> None:
         """Close a connection when Sentinels announce that this server has a successor."""
         loop = asyncio.get_running_loop()
-        succession = self._successions.get(loop)
-        if succession is None:
-            succession = self._successions[loop] = Succession(self._name, self._sentinel, self.find, self._note)
-        succession.add(writer, host)
+        changes = self._primary_changes.get(loop)
+        if changes is None:
+            changes = self._primary_changes[loop] = PrimaryChanges(self._name, self._sentinel, self.find, self._note)
+        changes.add(writer, host)
 
     def entered(self, writer: asyncio.StreamWriter, primary: str) -> None:
         """Close the connections to other primaries than this one."""
-        self._successions[asyncio.get_running_loop()].enter(writer, primary)
+        self._primary_changes[asyncio.get_running_loop()].note_primary(writer, primary)
 
     def closed(self) -> None:
         """End listening where no connection is left."""
-        succession = self._successions.get(asyncio.get_running_loop())
-        if succession is not None:
-            succession.end()
+        changes = self._primary_changes.get(asyncio.get_running_loop())
+        if changes is not None:
+            changes.stop()
 
     def era(self) -> int:
         """Return how often connections of this event loop have led to another primary than before."""
-        succession = self._successions.get(asyncio.get_running_loop())
-        return 0 if succession is None else succession.era
+        changes = self._primary_changes.get(asyncio.get_running_loop())
+        return 0 if changes is None else changes.era
 
     def watch(self, keys: Iterable[str]) -> None:
         """Do nothing: all keys have one primary."""
@@ -224,7 +224,7 @@ class Sentinels:
             await client.ping()
             return
         if found.get("role") == "slave":
-            self._successions[asyncio.get_running_loop()].leave()
+            self._primary_changes[asyncio.get_running_loop()].close_connections()
             raise redis.ConnectionError("the primary has become a replica")
 
     def _sentinel(self, number: int) -> AbstractConnection:

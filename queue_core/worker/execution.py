@@ -188,7 +188,7 @@ async def _handled(attempt: RunningAttempt, definition: Definition, around: Exec
     try:
         arguments = definition.payloads.loaded(payload, claim.payload)
     except ValueError as error:
-        return outcomes.misfit(claim, 0, error, definition.policy, limits)
+        return outcomes.payload_misfit(claim, 0, error, definition.policy, limits)
     own = partial(begin, attempt, definition, around.store)
     state = around.state
     args = (JobContext(claim, payload, around.worker, attempt, own, state),) if definition.takes_context else ()
@@ -223,7 +223,7 @@ async def _failed(
         return _given_back(attempt, str(raised))
     # by its type: a class may have a __class__ of its own, which raises
     if issubclass(type(raised), TypeError) and (misfit := _misfit(definition, payload)) is not None:
-        return outcomes.misfit(attempt.claim, attempt.run_us(), misfit, definition.policy, limits)
+        return outcomes.payload_misfit(attempt.claim, attempt.run_us(), misfit, definition.policy, limits)
     return outcomes.failed(attempt.claim, attempt.run_us(), raised, definition.policy, limits)
 
 

@@ -19,7 +19,7 @@ from queue_core.model.events import Event, EventName
 from queue_core.model.job import Ready, Reclaimed, summary
 from queue_core.model.outcome import failure_of_loss
 from queue_core.ports.backend import Backend
-from queue_core.ports.store import AttentiveStore, DueWork
+from queue_core.ports.store import DueWork, NotifyingStore
 from queue_core.runtime import end_tasks
 from queue_core.worker.journal import EventPublisher
 from queue_core.worker.neighbours import Neighbours
@@ -87,7 +87,7 @@ class Sweeper:
         # rounds that failed one after another, and until when (time.monotonic) it leaves the duty to others
         self._failed_rounds, self._resigned_until = 0, float("-inf")
         self._sweeps, self._audits = OutageLog(logger, "sweep waits"), OutageLog(logger, "the audit waits")
-        self._attentive = store if isinstance(store, AttentiveStore) else None
+        self._notifying = store if isinstance(store, NotifyingStore) else None
         # what was to be done in the last round; None: it has to be found out duty by duty
         self._due_work: DueWork | None = None
 
@@ -118,7 +118,7 @@ class Sweeper:
         if not self._leads:
             await self._follow(pause)
             return
-        if self._due_work is not None and self._attentive is not None and self._attentive.hears():
+        if self._due_work is not None and self._notifying is not None and self._notifying.hears():
             await self._watch_commits(pause, until_notified=True)
             return
         ends = time.monotonic() + pause
@@ -135,10 +135,10 @@ class Sweeper:
         """Wait until the leader has been silent for as long as its leadership lasts, or for a pause without news."""
         spread = random.uniform(0.75, 1.25)
         await asyncio.sleep(pause * spread)
-        if self._attentive is None:
+        if self._notifying is None:
             return
         silence = self._leadership * random.uniform(1.0, 1.4)
-        while self._attentive.hears() and time.monotonic() - self._attentive.led_at() < silence:  # noqa: ASYNC110
+        while self._notifying.hears() and time.monotonic() - self._notifying.led_at() < silence:  # noqa: ASYNC110
             await asyncio.sleep(pause * spread)  # the end of what others do is no event
 
     def _operates(self) -> bool:
@@ -147,12 +147,12 @@ class Sweeper:
 
     async def _watch_commits(self, seconds: float, until_notified: bool = False) -> None:
         """Wait; jobs that a caller's own transaction committed meanwhile are offered at once."""
-        if self._audit is None or self._attentive is None:
+        if self._audit is None or self._notifying is None:
             await asyncio.sleep(seconds)
             return
         ends = time.monotonic() + seconds
         while (left := ends - time.monotonic()) > 0:
-            for queue in await self._attentive.committed(left):
+            for queue in await self._notifying.committed(left):
                 await self._audit.offer_head(queue)
             if until_notified:
                 return
@@ -169,7 +169,7 @@ class Sweeper:
         if now < self._resigned_until:
             return False
         # Where all others see the leader it renews its leadership in its middle.
-        if not self._leads or self._attentive is None or now - self._led_at >= self._leadership / 2:
+        if not self._leads or self._notifying is None or now - self._led_at >= self._leadership / 2:
             self._leads = await self._store.acquire_leadership("sweep", self._duty.worker, self._leadership)
             self._led_at = now
         if not self._leads:
@@ -188,7 +188,7 @@ class Sweeper:
 
     async def _sweep(self) -> None:
         """Do what is due. A duty that fails keeps none of the others from being done."""
-        work = self._due_work = None if self._attentive is None else await self._attentive.next_work()
+        work = self._due_work = None if self._notifying is None else await self._notifying.next_work()
         due: list[Callable[[], Awaitable[int]]] = []
         if work is None or work.busy or (work.lease is not None and work.lease <= 0):
             due.append(self.reclaim)
@@ -267,7 +267,7 @@ class Sweeper:
         work = self._due_work
         if work is not None and not work.keys_pending and (work.due is None or work.due > 0):
             times = [one for one in (work.due, work.tick, work.lease) if one is not None]
-            idle = not work.busy and self._attentive is not None and self._attentive.hears()
+            idle = not work.busy and self._notifying is not None and self._notifying.hears()
             return max(SHORTEST, min([IDLE if idle else TICK, *(one if one > 0 else TICK for one in times)]))
         due = await self._store.next_due()
         until = self._scheduler.until_poll() if work is None else TICK

@@ -249,7 +249,7 @@ class ManualClaims:
                 reply = await self._heartbeat.renew(request.queue, request.lease, (), doubts)
                 for stray in reply.strays:
                     with contextlib.suppress(StaleLease):
-                        await self.settle(outcomes.unknown(stray))
+                        await self.settle(outcomes.released_stray(stray))
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

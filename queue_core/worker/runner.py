@@ -307,7 +307,7 @@ class Runner:
             reason = "release"
         if reason == "release":
             if self.main is not None and self.main.lost:
-                return outcomes.lost_with(self._worker, claim, run_us, self._max_losses)
+                return outcomes.lost_with_worker(self._worker, claim, run_us, self._max_losses)
             return outcomes.released(claim, run_us)
         return outcomes.failed(claim, run_us, error, definition.policy, self._limits)  # the handler cancelled itself
 

@@ -19,7 +19,7 @@ from queue_core.client.logs import OutageLog, log_failure
 from queue_core.client.middleware import AfterSettle, Hooks
 from queue_core.errors import InvalidJob, QueueCoreError, SchemaError, StaleLease, StoreUnavailable
 from queue_core.model.job import Claim, Outcome, Settled, Stray, attempt_of
-from queue_core.model.outcome import unknown
+from queue_core.model.outcome import released_stray
 from queue_core.ports.delivery import Dispatcher
 from queue_core.ports.handover import HandoverStore
 from queue_core.ports.store import ClaimRequest, Doubt, JobStore
@@ -215,7 +215,7 @@ class Settler:
             held = self._held.get(stray.id)
             if held is None or held.claim.token != stray.token:
                 logger.info("job %s was claimed, and the answer got lost; it is given back", stray.id)
-                self.put(unknown(stray))
+                self.put(released_stray(stray))
 
     async def run(self) -> None:
         """Store outcomes until closed and empty."""

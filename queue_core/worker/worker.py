@@ -19,7 +19,7 @@ from queue_core.client.tasks import Duration, TaskRegistry
 from queue_core.errors import ConfigurationError
 from queue_core.model.job import Stray
 from queue_core.model.validation import check_queue_name
-from queue_core.ports.store import AttentiveStore, ClaimRequest, HeartbeatRequest, Neighbour
+from queue_core.ports.store import ClaimRequest, HeartbeatRequest, Neighbour, NotifyingStore
 from queue_core.queue import JobQueue
 from queue_core.runtime import end_tasks
 from queue_core.worker.attempt import MainTask, Patience, RunningAttempt, Watchdog, end_process
@@ -253,7 +253,7 @@ class Worker:
             self._fetcher.claims,
         )
         self._sweeper.neighbours.ask, self._show = heartbeat.wake, heartbeat.show
-        if isinstance(self._jobs.store, AttentiveStore):
+        if isinstance(self._jobs.store, NotifyingStore):
             heartbeat.may_rest, heartbeat.hears = self._may_rest, self._jobs.store.hears
             self._jobs.store.on_order(self.id, heartbeat.place, heartbeat.wake)
         return heartbeat
@@ -313,7 +313,7 @@ class Worker:
     def _may_rest(self) -> bool:
         """Return whether the heartbeat has nothing to fetch or show: orders come at once, and no claim is in doubt."""
         store = self._jobs.store
-        hears = isinstance(store, AttentiveStore) and store.hears()
+        hears = isinstance(store, NotifyingStore) and store.hears()
         return hears and not self._runner.stuck and not self._fetcher.claims.doubts(True)
 
     # -- called by the heartbeat

@@ -15,8 +15,8 @@ THROUGH = {
 # Ports that some modes do not have: their tests are beside those stores.
 PARTIAL = {
     "AnnouncingDispatcher",
-    "AttentiveStore",
-    "Hearing",
+    "NotifyingStore",
+    "NotificationHealth",
     "JoiningStore",
     "LockingStore",
     "OfferingStore",

@@ -486,7 +486,7 @@ async def test_texts_that_cannot_be(world: World, text: str) -> None:
 async def test_a_rehearsal_refuses_what_the_change_would_and_writes_nothing(world: World) -> None:
     await die(world)
     signatures = signatures_of(world)
-    trying = signatures.read_only().rehearsing()
+    trying = signatures.read_only().dry_run()
     assert await trying.own(SIGNATURE, "ana") == 0
     with pytest.raises(InvalidArgument, match="has passed"):
         await trying.mute(SIGNATURE, until=datetime(2020, 1, 1, tzinfo=UTC))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queue_core.runtime import FIRST, MOST, SETTLED, Circuit
+from queue_core.runtime import FIRST, MOST, SETTLED, CircuitBreaker
 from queue_core.testing import FakeClock
 
 
@@ -14,8 +14,8 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def circuit(clock: FakeClock) -> Circuit:
-    return Circuit("redis", clock)
+def circuit(clock: FakeClock) -> CircuitBreaker:
+    return CircuitBreaker("redis", clock)
 
 
 def said(caplog: pytest.LogCaptureFixture) -> tuple[int, int]:
@@ -23,17 +23,19 @@ def said(caplog: pytest.LogCaptureFixture) -> tuple[int, int]:
     return caplog.text.count("redis lost"), caplog.text.count("redis is back")
 
 
-def fail(circuit: Circuit, reason: str = "refused") -> None:
+def fail(circuit: CircuitBreaker, reason: str = "refused") -> None:
     """Let a call fail that begins now."""
     circuit.failed(reason, circuit.era)
 
 
-def work(circuit: Circuit) -> None:
+def work(circuit: CircuitBreaker) -> None:
     """Let a call succeed that begins now."""
     circuit.worked(circuit.era)
 
 
-def test_a_loss_is_short_and_said_once(circuit: Circuit, clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_loss_is_short_and_said_once(
+    circuit: CircuitBreaker, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
     assert circuit.allows()
     fail(circuit)
     since = circuit.lost_since
@@ -48,7 +50,7 @@ def test_a_loss_is_short_and_said_once(circuit: Circuit, clock: FakeClock, caplo
     assert said(caplog) == (1, 1)
 
 
-def test_pauses_grow_to_their_bound(circuit: Circuit, clock: FakeClock) -> None:
+def test_pauses_grow_to_their_bound(circuit: CircuitBreaker, clock: FakeClock) -> None:
     pauses = []
     for _ in range(10):
         fail(circuit)
@@ -60,7 +62,7 @@ def test_pauses_grow_to_their_bound(circuit: Circuit, clock: FakeClock) -> None:
     assert max(pauses) == pauses[-1] == MOST
 
 
-def test_an_answer_that_was_on_its_way_closes_nothing(circuit: Circuit) -> None:
+def test_an_answer_that_was_on_its_way_closes_nothing(circuit: CircuitBreaker) -> None:
     """A reader of a full server waits for candidates while a writer is refused."""
     before = circuit.era
     fail(circuit, "OOM")
@@ -69,7 +71,7 @@ def test_an_answer_that_was_on_its_way_closes_nothing(circuit: Circuit) -> None:
     assert circuit.lost_since is not None
 
 
-def test_an_answer_from_before_is_not_that_of_the_call_that_tries(circuit: Circuit, clock: FakeClock) -> None:
+def test_an_answer_from_before_is_not_that_of_the_call_that_tries(circuit: CircuitBreaker, clock: FakeClock) -> None:
     before = circuit.era
     fail(circuit)
     clock.advance(FIRST)
@@ -81,7 +83,7 @@ def test_an_answer_from_before_is_not_that_of_the_call_that_tries(circuit: Circu
 
 
 def test_failures_of_calls_that_began_before_the_loss_do_not_put_off_the_next_try(
-    circuit: Circuit, clock: FakeClock
+    circuit: CircuitBreaker, clock: FakeClock
 ) -> None:
     """All that a worker waits for fails with its server."""
     before = circuit.era
@@ -92,7 +94,7 @@ def test_failures_of_calls_that_began_before_the_loss_do_not_put_off_the_next_tr
 
 
 def test_a_call_that_hangs_from_before_the_return_is_no_loss(
-    circuit: Circuit, clock: FakeClock, caplog: pytest.LogCaptureFixture
+    circuit: CircuitBreaker, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The primary freezes, another one takes over: what waits on the old one fails seconds after the return."""
     hanging = circuit.era
@@ -108,7 +110,7 @@ def test_a_call_that_hangs_from_before_the_return_is_no_loss(
 
 
 def test_a_flapping_server_is_lost_all_the_time(
-    circuit: Circuit, clock: FakeClock, caplog: pytest.LogCaptureFixture
+    circuit: CircuitBreaker, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is used whenever it works, but log and health go to and fro only once: from its second loss on it is known."""
     used = 0

@@ -14,7 +14,7 @@ from queue_core.delivery.redis_dispatcher import RedisDispatcher
 from queue_core.errors import StoreUnavailable
 from queue_core.model.settings import RedisSettings
 from queue_core.redis.client import make_pipelined
-from queue_core.runtime import Circuit
+from queue_core.runtime import CircuitBreaker
 from queue_core.stores.postgres.migrate import migrate
 from tests.conformance.conftest import redis_address, sqlite_path  # noqa: F401
 from tests.conformance.modes import OPENERS, empty
@@ -75,7 +75,7 @@ async def test_the_store_does_what_the_model_does(mode: str, part: int, request:
 async def dispatcher(redis_url: str, redis_prefix: str) -> AsyncIterator[RedisDispatcher]:
     """Delivery on an empty ready set."""
     settings = RedisSettings.model_validate({"url": redis_url, "prefix": redis_prefix, "timeout": 10})
-    made = make_dispatcher(settings, Circuit("redis"), make_pipelined(settings))
+    made = make_dispatcher(settings, CircuitBreaker("redis"), make_pipelined(settings))
     yield made
     await made.close()
 

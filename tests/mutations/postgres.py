@@ -260,15 +260,15 @@ POSTGRES = (
     ),
     Mutant(
         "postgres-calls-wait-behind-a-held-lock",
-        "queue_core/client/held.py",
+        "queue_core/client/lock_waiters.py",
         (("SOON = 0.25", "SOON = 600.0"),),
-        ("postgres/test_held_calls.py",),
+        ("postgres/test_lock_waiters.py",),
     ),
     Mutant(
         "postgres-ticks-wait-behind-a-held-lock",
         "queue_core/worker/scheduler.py",
         (("                except LockHeld as error:", "                except ZeroDivisionError as error:"),),
-        ("postgres/test_held_calls.py",),
+        ("postgres/test_lock_waiters.py",),
     ),
     Mutant(
         "postgres-epoch-of-a-copy",

@@ -14,7 +14,7 @@ from queue_core.model.settings import RedisSettings
 from queue_core.ports.store import HeartbeatRequest, JobStore
 from queue_core.queue import JobQueue
 from queue_core.redis.client import make_pipelined
-from queue_core.runtime import Circuit
+from queue_core.runtime import CircuitBreaker
 from tests.conformance.making import worker_beat
 
 Announce = Callable[..., None]
@@ -36,7 +36,7 @@ async def client(redis_url: str) -> AsyncIterator[Redis]:
 @pytest.fixture
 async def dispatcher(settings: RedisSettings) -> AsyncIterator[RedisDispatcher]:
     """Ready sets under the test's prefix."""
-    dispatcher = RedisDispatcher(settings, Circuit("redis"), make_pipelined(settings))
+    dispatcher = RedisDispatcher(settings, CircuitBreaker("redis"), make_pipelined(settings))
     yield dispatcher
     await dispatcher.close()
 
@@ -44,7 +44,7 @@ async def dispatcher(settings: RedisSettings) -> AsyncIterator[RedisDispatcher]:
 @pytest.fixture
 async def bus(settings: RedisSettings) -> AsyncIterator[RedisEventBus]:
     """Events under the test's prefix."""
-    bus = RedisEventBus(settings, Circuit("redis"), make_pipelined(settings))
+    bus = RedisEventBus(settings, CircuitBreaker("redis"), make_pipelined(settings))
     yield bus
     await bus.close()
 

@@ -12,7 +12,7 @@ from queue_core.delivery.redis_events import RedisEventBus
 from queue_core.model.events import Event, EventName
 from queue_core.model.settings import RedisSettings
 from queue_core.redis.client import make_pipelined
-from queue_core.runtime import Circuit
+from queue_core.runtime import CircuitBreaker
 
 PATIENCE = 60.0
 
@@ -27,7 +27,7 @@ async def bus_in(redis_url: str, prefix: str, database: int) -> AsyncIterator[Re
     """Return events in a database."""
     url = in_database(redis_url, database)
     settings = RedisSettings.model_validate({"url": url, "prefix": prefix, "timeout": 30})
-    bus = RedisEventBus(settings, Circuit("redis"), make_pipelined(settings))
+    bus = RedisEventBus(settings, CircuitBreaker("redis"), make_pipelined(settings))
     try:
         yield bus
     finally:

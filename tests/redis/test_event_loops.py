@@ -12,7 +12,7 @@ import uvloop
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.redis.client import LATE, make_client, within
-from queue_core.runtime import Circuit
+from queue_core.runtime import CircuitBreaker
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
@@ -39,7 +39,7 @@ def test_a_command_on_a_connection_that_was_cut_meets_a_lost_server(loop: str, s
 @pytest.mark.parametrize("seconds", [0.0, LATE + 0.5])
 async def test_a_loop_that_was_held_up_is_no_loss_of_redis(seconds: float) -> None:
     """The answer came long ago: a handler that blocks had the log say that Redis was lost, and back at once."""
-    circuit = Circuit("redis")
+    circuit = CircuitBreaker("redis")
 
     async def call() -> None:
         async with within(0.01, circuit):

@@ -19,7 +19,7 @@ from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.redis.client import make_pipelined
 from queue_core.redis.scripts import Call
-from queue_core.runtime import Circuit
+from queue_core.runtime import CircuitBreaker
 
 PATIENCE = 60.0
 
@@ -200,7 +200,7 @@ async def test_events_are_sent_where_the_server_does_not_say_who_listens(
     await client.execute_command("ACL", "SETUSER", "narrow", "on", "nopass", "~*", "&*", "+@all", "-pubsub")
     address = settings.url.get_secret_value().replace("://", "://narrow:x@", 1)
     narrow = settings.model_copy(update={"url": SecretStr(address)})
-    other = RedisEventBus(narrow, Circuit("redis"), make_pipelined(narrow))
+    other = RedisEventBus(narrow, CircuitBreaker("redis"), make_pipelined(narrow))
     try:
         assert not await other.omits({"a"})
     finally:

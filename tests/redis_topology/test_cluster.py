@@ -17,7 +17,7 @@ from queue_core.model.job import Ready
 from queue_core.model.settings import JobsSettings, RedisSettings
 from queue_core.redis.client import make_client, make_pipelined
 from queue_core.redis.cluster import ClusterClient
-from queue_core.runtime import Circuit
+from queue_core.runtime import CircuitBreaker
 from tests.cli.running import Cli
 from tests.redis_topology.conftest import MakeSettings
 from tests.redis_topology.load import LONG, PATIENCE, under_load
@@ -134,7 +134,7 @@ async def test_an_enqueue_waits_for_no_other_queue(
 async def dispatcher(cluster: Cluster, redis_prefix: str) -> ClusterDispatcher:
     """Delivery on the cluster."""
     settings = RedisSettings.model_validate({"url": cluster.url, "prefix": redis_prefix, "timeout": 10})
-    made = make_dispatcher(settings, Circuit("redis"), make_pipelined(settings))
+    made = make_dispatcher(settings, CircuitBreaker("redis"), make_pipelined(settings))
     assert isinstance(made, ClusterDispatcher)
     return made
 

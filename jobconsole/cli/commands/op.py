@@ -143,7 +143,7 @@ def _check_undoable(operation: Operation) -> None:
 async def _undo_noted(jobs: JobQueue, options: argparse.Namespace, output: Output, operation: Operation) -> int:
     """Undo a change of a signature or of a saved filter."""
     of = jobs.signatures if operation.request.signatures else jobs.filters
-    number = await (of.rehearsing() if options.dry_run else of).undo(operation.number)
+    number = await (of.dry_run() if options.dry_run else of).undo(operation.number)
     if number is None:
         what = "signature" if operation.request.signatures else "filter"
         raise CommandError(f"operation #{operation.number} is not undone: the {what} was changed since")

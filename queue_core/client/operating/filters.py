@@ -5,7 +5,7 @@ Each change is recorded as an operation, with who made it and why, and can be un
 
 from __future__ import annotations
 
-from queue_core.client.operating.guarded import Rehearsed
+from queue_core.client.operating.guarded import DryRunnable
 from queue_core.client.operations import Operations, this_author
 from queue_core.errors import FilterError, InvalidArgument, QueueCoreError
 from queue_core.model.filters import filter_of
@@ -27,7 +27,7 @@ def saved_name_of(operation: Operation) -> str | None:
     return request.label.removeprefix(_LABEL)
 
 
-class SavedFilters(Rehearsed):
+class SavedFilters(DryRunnable):
     """Read, save and remove the filters of a store.
 
     Every method raises `StoreUnavailable` when the store is unreachable.
@@ -92,7 +92,7 @@ class SavedFilters(Rehearsed):
 
     async def _change(self, request: OperationRequest, text: str, undoes: int = 0) -> int:
         """Record a change and make it; one that undoes another only while that is the last one."""
-        if self._rehearses:
+        if self._dry:
             return 0
         name, numbers = request.label.removeprefix(_LABEL), list[int]()
 

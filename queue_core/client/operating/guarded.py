@@ -24,13 +24,13 @@ class Guarded:
             raise ReadOnly(verb)
 
 
-class Rehearsed(Guarded):
+class DryRunnable(Guarded):
     """One whose changes are made at once and recorded; they can be tried, too."""
 
-    _rehearses = False
+    _dry = False
 
-    def rehearsing(self) -> Self:
+    def dry_run(self) -> Self:
         """Return a copy whose changes write nothing: they raise what they would raise, else return 0 for a number."""
         trying = copy(self)
-        trying._read_only, trying._rehearses = False, True
+        trying._read_only, trying._dry = False, True
         return trying

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, get_args
 
-from queue_core.client.operating.guarded import Rehearsed
+from queue_core.client.operating.guarded import DryRunnable
 from queue_core.client.operations import Operations, this_author
 from queue_core.client.tasks import Duration
 from queue_core.errors import InvalidArgument, QueueCoreError, SignatureNotFound
@@ -113,7 +113,7 @@ async def states_of(
     return (await read_states(inspector, groups, window, book)).states if groups else {}
 
 
-class Signatures(Rehearsed):
+class Signatures(DryRunnable):
     """Read and set the states of error signatures, their owners, notes and links.
 
     Every method raises `StoreUnavailable` when the store is unreachable.
@@ -376,7 +376,7 @@ class Signatures(Rehearsed):
             raise QueueCoreError(f"signature {signature} was changed by others meanwhile")
 
         await foreseen(0)  # what cannot be is refused, and leaves no record
-        if self._rehearses:
+        if self._dry:
             return 0
         await self._operations.record(request, act, on_record=numbers.append)
         return numbers[0]

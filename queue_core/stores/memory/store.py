@@ -28,7 +28,7 @@ from queue_core.model.report import JobStack
 from queue_core.model.rules import Allowance, QueueRules, Room, Rules, allowance, band, parse_priority, rules_of
 from queue_core.model.settings import RetentionSettings
 from queue_core.model.states import Status
-from queue_core.ports.handover import behind
+from queue_core.ports.handover import restrict_to_unblocked
 from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, LeaseRenewal, Neighbour, StackRequest
 from queue_core.runtime import Clock, SystemClock
 from queue_core.stores.memory.logs import append, ask_stack, give_stack, read_stacks, stack_requests
@@ -259,7 +259,7 @@ class MemoryStore:
         self, outcomes: Sequence[Outcome], requests: Sequence[ClaimRequest]
     ) -> tuple[list[Settled], list[Claim]]:
         settled = await self.settle(outcomes)
-        return settled, [claim for one in requests for claim in await self.claim(behind(one, settled))]
+        return settled, [claim for one in requests for claim in await self.claim(restrict_to_unblocked(one, settled))]
 
     async def log(self, lines: Sequence[LogLine]) -> list[bool]:
         with self.state.lock:

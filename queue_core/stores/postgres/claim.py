@@ -21,7 +21,7 @@ from queue_core.stores.postgres.scans.ranks import (
     PAUSE,
     PAUSE_CLAIMS,
     Part,
-    Passed,
+    PassedRanks,
     Ranks,
     RankScan,
     named,
@@ -100,7 +100,7 @@ class QueueHeads:
             raise
         return [Ready(job_id, queue, job_rank) for job_id, job_rank in rows]
 
-    async def _know_edge(self, doubtful: Sequence[Passed]) -> None:
+    async def _know_edge(self, doubtful: Sequence[PassedRanks]) -> None:
         now = time.monotonic()
         for place, blocks, row_count in await self.runner.run("claim/sweep_edge") if doubtful else ():
             for passed in doubtful:
@@ -350,7 +350,7 @@ class PostgresClaims:
             self.passed.came_back(queue, parts, time.monotonic())
             self.heads.came_back(queue, parts)
 
-    async def _settle_doubts(self, passed: Passed, params: Mapping[str, Any]) -> None:
+    async def _settle_doubts(self, passed: PassedRanks, params: Mapping[str, Any]) -> None:
         now = time.monotonic()
         if passed.wants_edge(now):
             for place, blocks, row_count in await self._runner.run(

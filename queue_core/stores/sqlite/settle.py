@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from queue_core.model.job import Claim, Failure, JobResult, Outcome, Ready, Reclaimed, Settled, summary
 from queue_core.model.outcome import failure_of_loss
 from queue_core.model.rules import Rules, rules_of
-from queue_core.ports.handover import behind
+from queue_core.ports.handover import restrict_to_unblocked
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.sql.records import result_of
 from queue_core.stores.sqlite.capacity import Counts
@@ -119,10 +119,10 @@ def settle_and_claim(
     claims: list[Claim] = []
     for request in requests:
         try:
-            claims += claim(transaction, behind(request, settled), rules)
+            claims += claim(transaction, restrict_to_unblocked(request, settled), rules)
         except TokensUsedUp:
             reserve_tokens(transaction)  # on the disk, as this commit is
-            claims += claim(transaction, behind(request, settled), rules)
+            claims += claim(transaction, restrict_to_unblocked(request, settled), rules)
     return settled, claims
 
 

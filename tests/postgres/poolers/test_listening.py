@@ -16,7 +16,7 @@ from jobconsole.core.doctor.postgres import check_postgres
 from queue_core import JobContext, JobQueue, Retry
 from queue_core.errors import JobCancelled
 from queue_core.model.settings import JobsSettings, PostgresSettings
-from queue_core.ports.delivery import Hearing
+from queue_core.ports.delivery import NotificationHealth
 from queue_core.stores.postgres.delivery import dispatcher
 from queue_core.stores.postgres.delivery.events import PostgresEventBus
 from queue_core.stores.postgres.session import listening
@@ -58,10 +58,10 @@ async def opened(url: str, **postgres: Any) -> AsyncIterator[JobQueue]:
         yield jobs
 
 
-def hearing(jobs: JobQueue) -> Hearing:
+def hearing(jobs: JobQueue) -> NotificationHealth:
     """Return what a queue object knows about its notifications."""
     assert isinstance(jobs.bus, PostgresEventBus)
-    return jobs.bus.hearing
+    return jobs.bus.notification_health
 
 
 async def everything_works(jobs: JobQueue, producer: JobQueue) -> None:

@@ -15,7 +15,7 @@ from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import claim, upkeep
 from queue_core.stores.postgres.scans import ranks
-from queue_core.stores.postgres.scans.ranks import EVERYWHERE, Passed, Ranks, merged, named, rank_parameters, spell
+from queue_core.stores.postgres.scans.ranks import EVERYWHERE, PassedRanks, Ranks, merged, named, rank_parameters, spell
 from queue_core.stores.postgres.session.connection import hot_options
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome, worker_beat
@@ -138,7 +138,7 @@ async def test_trap_10_what_nobody_told_of_is_found_by_the_walk(
 
 @pytest.mark.parametrize("seconds", [0.2, 0.01])
 async def test_trap_10_a_scan_waits_for_what_a_slow_one_has_passed_rather_than_read_it_again(seconds: float) -> None:
-    passed = ranks.Passed()
+    passed = ranks.PassedRanks()
     began = 100.0
     passed.claimed(passed.next_scan(began), [7, 8], began + seconds)
     wait = passed.due_in(began + seconds)
@@ -269,7 +269,7 @@ async def test_fast_looks_are_at_all_ranks(store: PostgresStore, monkeypatch: py
 
 
 def test_after_a_quick_turn_of_the_walk_all_is_looked_at() -> None:
-    passed, now = Passed(), 100.0
+    passed, now = PassedRanks(), 100.0
     slow, quick = 1.0, 0.0
     for seconds in (slow, quick, quick, quick, quick):
         look = passed.next_scan(now)
@@ -281,7 +281,7 @@ def test_after_a_quick_turn_of_the_walk_all_is_looked_at() -> None:
 
 def test_on_a_busy_machine_everything_is_looked_at_again_and_again() -> None:
     """Every look is slow there, whatever it is at, and nobody may have told of what came back."""
-    passed, now, since, waited = Passed(), 100.0, 100.0, []
+    passed, now, since, waited = PassedRanks(), 100.0, 100.0, []
     for _ in range(60):
         look = passed.next_scan(now)
         if look.parts == [EVERYWHERE]:
@@ -295,7 +295,7 @@ def test_on_a_busy_machine_everything_is_looked_at_again_and_again() -> None:
 
 
 def test_looks_at_everything_that_take_long_are_left_to_the_walk() -> None:
-    passed, now = Passed(), 100.0
+    passed, now = PassedRanks(), 100.0
     passed.claimed(passed.next_scan(now), [122 << 45 | 90_000_000], now + 2 * ranks.WHOLE_MOST)
     for _ in range(20):
         now += 10
@@ -308,7 +308,7 @@ def test_the_larger_the_table_the_rarer_are_scans_of_what_ended() -> None:
     """Else they take the place of all other tables in the server's cache. Who may have missed some hurries."""
 
     def rests(blocks: int, extra: float, hears: bool = True, missed: bool = False) -> tuple[float, float]:
-        passed, now = Passed(hears=lambda: hears), 100.0
+        passed, now = PassedRanks(hears=lambda: hears), 100.0
         assert not passed.wants_edge(now)
         passed.claimed(passed.next_scan(now), [122 << 45 | 9_000_000], now + ranks.USUAL + 0.02)
         assert passed.wants_edge(now), "how large the table is"
@@ -341,7 +341,7 @@ def test_the_larger_the_table_the_rarer_are_scans_of_what_ended() -> None:
 
 def test_it_hurries_until_it_has_come_round() -> None:
     """From where it is, at once, and however often it is called for; then it is slow again."""
-    passed, now, places = Passed(), 100.0, list[int]()
+    passed, now, places = PassedRanks(), 100.0, list[int]()
     passed.claimed(passed.next_scan(now), [122 << 45 | 900_000], now + ranks.USUAL + 0.02)
     passed.know_edge(900_000, ranks.LARGE, 50 * ranks.LARGE, now)
 
@@ -370,7 +370,7 @@ def test_it_hurries_until_it_has_come_round() -> None:
 
 def test_the_walk_takes_priorities_together_that_never_had_a_job() -> None:
     """Where nothing was found all 256 of them are passed; one at a time, a turn took a minute of a small queue."""
-    passed, now, steps = Passed(), 100.0, 0
+    passed, now, steps = PassedRanks(), 100.0, 0
     passed.know_edge(10_000, 0, 0, now)
     now += 1
     passed.stopped(passed.next_scan(now), [], ranks.MOST, now + 1)
@@ -393,7 +393,7 @@ def test_parts_are_told_in_few_words() -> None:
 
 def test_looks_that_are_cut_off_again_and_again_keep_to_what_arrived_last() -> None:
     """A new process that meets tens of millions of ended jobs; the walk finds what is older."""
-    passed, now = Passed(), 100.0
+    passed, now = PassedRanks(), 100.0
     for _ in range(ranks.CUT):
         assert passed.next_scan(now).parts == [EVERYWHERE]
         passed.cut_off()
@@ -407,7 +407,7 @@ def test_looks_that_are_cut_off_again_and_again_keep_to_what_arrived_last() -> N
 
 
 def test_a_store_that_did_not_answer_once_is_looked_at_as_before() -> None:
-    passed, now = Passed(), 100.0
+    passed, now = PassedRanks(), 100.0
     passed.cut_off()
     passed.know_edge(5_000_000, 0, 0, now)
     passed.claimed(passed.next_scan(now), [], now)

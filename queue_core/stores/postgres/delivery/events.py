@@ -52,7 +52,7 @@ class PostgresEventBus:
     ) -> None:
         self._rules = rules or {}
         self._channels = channels_of(settings.schema)
-        self.hearing = self._notifications = notifications or Notifications(settings)
+        self.notification_health = self._notifications = notifications or Notifications(settings)
         self._local = LocalEventBus()
         # created for the first listener: without one no events are received
         self._listens = False

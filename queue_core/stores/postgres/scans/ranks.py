@@ -85,8 +85,8 @@ class RankScan:
     whole: bool = False
 
 
-class Passed:
-    """One queue, as claims for some types see it, or the heads.
+class PassedRanks:
+    """The ranks of a queue behind which a scan finds nothing more, for claims of some types or for heads.
 
     `hears`: returns whether notifications of what came back arrive.
     """
@@ -366,9 +366,9 @@ class Ranks:
     def __init__(self, pause: float = PAUSE, hears: Callable[[], bool] = lambda: True) -> None:
         self._pause = pause
         self._hears = hears
-        self._queues: dict[str, dict[frozenset[str] | None, Passed]] = {}
+        self._queues: dict[str, dict[frozenset[str] | None, PassedRanks]] = {}
 
-    def of(self, queue: str, types: Iterable[str] | None = None) -> Passed:
+    def of(self, queue: str, types: Iterable[str] | None = None) -> PassedRanks:
         """Return what claims for these types have passed."""
         key = None if types is None else frozenset(types)
         group = self._queues.get(queue)
@@ -376,7 +376,7 @@ class Ranks:
             group = self._queues[queue] = {}
         passed = group.get(key)
         if passed is None:
-            passed = group[key] = Passed(self._pause, self._hears)
+            passed = group[key] = PassedRanks(self._pause, self._hears)
         return passed
 
     def hurry(self) -> None:

@@ -49,7 +49,7 @@ class _Call(NamedTuple):
     answer: asyncio.Future[Answer]
 
 
-class HeldCalls:
+class LockWaiters:
     """The calls of this process that wait for locks. They try one after another, until their time is over."""
 
     def __init__(
@@ -65,8 +65,8 @@ class HeldCalls:
         self._waiting: list[_Call] = []
         self._task: asyncio.Task[None] | None = None
 
-    def share(self, jobs: Sequence[NewJob]) -> bool:
-        """Return whether jobs need what a call that waits needs: then they would wait as well."""
+    def must_wait(self, jobs: Sequence[NewJob]) -> bool:
+        """Return whether jobs need a lock that a waiting call needs."""
         if not self._waiting:
             return False
         locks = locks_of(jobs, self._rules)

@@ -26,8 +26,8 @@ PAUSE_FIRST, PAUSE_MOST = 0.2, 5.0
 """Seconds until the next Sentinel is listened to after one was lost, doubling."""
 
 
-class Succession:
-    """Listens to one Sentinel at a time, as long as an event loop has connections to the primary of a name."""
+class PrimaryChanges:
+    """Listens to one Sentinel at a time for the next primary, as long as an event loop has connections to this one."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Succession:
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
-    def enter(self, writer: asyncio.StreamWriter, primary: str) -> None:
+    def note_primary(self, writer: asyncio.StreamWriter, primary: str) -> None:
         """Note which primary a connection leads to; those to another one are closed, and what they wrote is doubtful.
 
         The name of a primary is another one after each promotion and each restart.
@@ -71,13 +71,13 @@ class Succession:
             if its != primary and not other.transport.is_closing():
                 other.transport.abort()
 
-    def leave(self) -> None:
+    def close_connections(self) -> None:
         """Close all connections: they lead to a server that is no primary any more."""
         for writer in list(self._open):
             if not writer.transport.is_closing():
                 writer.transport.abort()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop listening, unless there are connections."""
         if self._task is not None and not self._is_needed():
             self._task.cancel()

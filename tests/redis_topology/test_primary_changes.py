@@ -61,6 +61,6 @@ async def test_listening_ends_with_the_connections(trio: Trio, make_settings: Ma
     before = asyncio.all_tasks()
     async with JobQueue(settings=make_settings("redis", trio.url())) as jobs:
         await jobs.enqueue("task")
-        assert any("Succession" in repr(task) for task in asyncio.all_tasks())
+        assert any("PrimaryChanges" in repr(task) for task in asyncio.all_tasks())
     await asyncio.sleep(0)
-    assert not any("Succession" in repr(task) for task in asyncio.all_tasks() - before)
+    assert not any("PrimaryChanges" in repr(task) for task in asyncio.all_tasks() - before)

@@ -106,7 +106,7 @@ async def test_no_caller_waits_for_ever_where_a_handler_cancels_what_it_waits_fo
     call = asyncio.create_task(jobs.enqueue("anything", unique="k"))
 
     def waits() -> list[asyncio.Task[object]]:
-        return [task for task in asyncio.all_tasks() if "HeldCalls._run" in repr(task.get_coro())]
+        return [task for task in asyncio.all_tasks() if "LockWaiters._run" in repr(task.get_coro())]
 
     assert await eventually(waits)
     waits()[0].cancel()
