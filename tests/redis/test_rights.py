@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from jobconsole.embedded.servers import EmbeddedServers
 from jobconsole.exporter.reading import Reader
-from queue_core.errors import StoreRefused
+from queue_core.errors import QueueCoreError, StoreRefused
 from queue_core.model.filters import Filter
 from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
@@ -161,3 +162,54 @@ async def test_who_may_only_read_finds_the_server_well(queue_as: As) -> None:
     async with queue_as("~jobs:* &jobs:* +@all -set") as jobs:
         health = await jobs.health()
     assert (health.healthy, health.degraded_since, health.reason) == (True, None, "")
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "keyed": {"ordering_key": "k"},
+    "delayed": {"delay": 0.05},
+    "unique": {"unique": "u"},
+    "tagged": {"tags": ["a"], "headers": {"a": "b"}},
+    "later": {"delay": 0.05, "unique": "u2", "unique_for": "1h"},
+}
+
+
+@pytest.mark.parametrize("queue_as", ["redis"], indirect=True)
+@pytest.mark.parametrize("command", ["hset", "zadd", "sadd", "hincrby", "incrby", "zscore", "exists", "set", "zrem"])
+async def test_no_job_is_acknowledged_that_is_written_in_part(queue_as: As, hand: Any, command: str) -> None:
+    """A script that fails in its middle keeps what it has written; so does one that meets a foreign value."""
+    async with queue_as("~jobs:* &jobs:* +@all") as jobs:
+
+        @jobs.task
+        async def work() -> str:
+            return "done"
+
+        await work.options(ordering_key="k").enqueue()
+        first = await jobs.enqueue("work", priority=20)
+        hand.execute_command("ACL", "SETUSER", "jobs", f"-{command}")
+        taken = []
+        for options in KINDS.values():
+            for _ in range(2):
+                with suppress(QueueCoreError):
+                    taken.append(await work.options(**options).enqueue())
+        with suppress(QueueCoreError):
+            taken += await jobs.enqueue_many("work", [{}] * 3)
+        hand.execute_command("ACL", "SETUSER", "jobs", f"+{command}")
+        created = {one.id for one in taken if one.created}
+        assert len((await jobs.inspector.jobs(Filter(), 100)).jobs) == 2 + len(created)
+        taken += [await work.options(**options).enqueue() for options in KINDS.values()]
+        async with working(jobs):
+            for one in (first, *taken):
+                assert await one.result(PATIENCE) == "done"
+
+
+@pytest.mark.parametrize("queue_as", ["redis"], indirect=True)
+@pytest.mark.parametrize("key", ["pending", "unfinished", "types", "depths", "seq"])
+async def test_a_foreign_value_leaves_no_job_behind(queue_as: As, hand: Any, key: str) -> None:
+    async with queue_as("~jobs:* &jobs:* +@all") as jobs:
+        await jobs.enqueue("other", queue="elsewhere")
+        hand.rpush(f"jobs:{{work}}:{key}", "foreign")
+        for _ in range(2):
+            with pytest.raises(StoreRefused, match="wrong kind of value"):
+                await jobs.enqueue("work", queue="work")
+        assert [one for one in hand.scan_iter("jobs:{work}:*") if one.decode().count("-") == 4] == []

@@ -17,14 +17,35 @@ local admitted, order_wait, blocked, pending, most = KEYS[9], KEYS[10], KEYS[11]
 -- with: ordering
 -- with: unique
 -- with: refusal
-local jobs, aging = (#ARGV - 3) / 10, tonumber(ARGV[1])
+-- with: job
+local jobs = (#ARGV - 3) / 10
 local refused = refusal_of(jobs)
 if refused then
   return refused
 end
 local sequence = redis.call('INCRBY', KEYS[4], jobs) - jobs
-local ready, due, changed, of_type, answers = {}, {}, {}, {}, {sequence}
-for i = 1, jobs do
+local answers = {sequence}
+return whole(jobs, function()
+  for i = 1, jobs do
+    answers[1 + i] = write_job(i, sequence + i)
+  end
+  for key, set in pairs({[KEYS[1]] = ready, [KEYS[2]] = due, [KEYS[3]] = changed}) do
+    if #set > 0 then
+      redis.call('ZADD', key, unpack(set))
+    end
+  end
+  for key, ids in pairs(of_type) do
+    redis.call('SADD', key, unpack(ids))
+  end
+  write_totals(KEYS[6], KEYS[7])
+  write_waiting(KEYS[5], KEYS[8])
+  return answers
+end)
+
+-- name: job
+-- Shared: write a job of `insert`, whose keys these are, but for what is written for all of them at once.
+local ready, due, changed, of_type, aging, rows = {}, {}, {}, {}, tonumber(ARGV[1]), {}
+local function write_job(i, seq)
   local key, type_key, a = KEYS[14 + 2 * i], KEYS[15 + 2 * i], 3 + 10 * (i - 1)
   local id, type, priority, order, unique, unique_us = ARGV[a + 1], ARGV[a + 2], tonumber(ARGV[a + 4])
   if ARGV[a + 9] ~= '' then
@@ -32,53 +53,67 @@ for i = 1, jobs do
   end
   local known = known_of(key, unique)
   if known then
-    answers[1 + i] = 'k' .. known
-  else
-    local run_at = math.max(now, tonumber(ARGV[a + 8]) or now + ARGV[a + 7])
-    local rank, due_at = rank_of(priority, sequence + i, run_at, aging, KEYS[14]), stamp
-    local status, place, set, score = 'queued', 'q', ready, rank
-    if run_at > now then
-      due_at = digits(run_at)
-      status, place, set, score = 'scheduled', 'd', due, due_at
+    return 'k' .. known
+  end
+  local run_at = math.max(now, tonumber(ARGV[a + 8]) or now + ARGV[a + 7])
+  local rank, due_at = rank_of(priority, seq, run_at, aging, KEYS[14]), stamp
+  local status, place, set, score = 'queued', 'q', ready, rank
+  if run_at > now then
+    due_at = digits(run_at)
+    status, place, set, score = 'scheduled', 'd', due, due_at
+  end
+  redis.call('HSET', key, 'type', type, 'payload', ARGV[a + 3], 'status', status, 'priority', ARGV[a + 4], 'max_retries',
+    ARGV[a + 5], 'rank', rank, 'created_at', stamp, 'updated_at', stamp, 'run_at', due_at)
+  rows[#rows + 1] = {key, type_key, id, order, unique, seq, rank}
+  if ARGV[a + 6] ~= '' then
+    redis.call('HSET', key, 'tags', ARGV[a + 6])
+  end
+  if ARGV[a + 10] ~= '' then
+    redis.call('HSET', key, 'headers', ARGV[a + 10])
+  end
+  if unique then
+    take(KEYS[12], KEYS[13], KEYS[3], unique, id, key, unique_us)
+  end
+  arrived_at(seq, order, key)
+  of_type[type_key] = of_type[type_key] or {}
+  table.insert(of_type[type_key], id)
+  changed[#changed + 1] = stamp
+  changed[#changed + 1] = id
+  count('enqueued', type)
+  add_waiting(place, type, priority, 1)
+  if order and status == 'queued' and not admit(order, id, seq, rank, stamp) then
+    return 'w'
+  end
+  set[#set + 1] = score
+  set[#set + 1] = id
+  return status == 'queued' and 'r' .. rank or 'd' .. due_at
+end
+-- A script that fails in its middle keeps what it has written by then, as where the user lacks a command or a key holds
+-- something else: the jobs are taken back before it fails.
+local function whole(jobs, write)
+  local ok, answer = pcall(write)
+  if ok then
+    return answer
+  end
+  for _, row in ipairs(rows) do
+    local key, type_key, id, order, unique, seq, rank = unpack(row)
+    redis.pcall('DEL', key)
+    for set = 1, 3 do
+      redis.pcall('ZREM', KEYS[set], id)
     end
-    redis.call('HSET', key, 'type', type, 'payload', ARGV[a + 3], 'status', status, 'priority', ARGV[a + 4], 'max_retries',
-      ARGV[a + 5], 'rank', rank, 'created_at', stamp, 'updated_at', stamp, 'run_at', due_at)
-    if ARGV[a + 6] ~= '' then
-      redis.call('HSET', key, 'tags', ARGV[a + 6])
-    end
-    if ARGV[a + 10] ~= '' then
-      redis.call('HSET', key, 'headers', ARGV[a + 10])
-    end
+    redis.pcall('SREM', type_key, id)
     if unique then
-      take(KEYS[12], KEYS[13], KEYS[3], unique, id, key, unique_us)
+      redis.pcall('HDEL', KEYS[12], unique)
+      redis.pcall('ZREM', KEYS[13], unique)
     end
-    arrived_at(sequence + i, order, key)
-    of_type[type_key] = of_type[type_key] or {}
-    table.insert(of_type[type_key], id)
-    changed[#changed + 1] = stamp
-    changed[#changed + 1] = id
-    count('enqueued', type)
-    add_waiting(place, type, priority, 1)
-    if order and status == 'queued' and not admit(order, id, sequence + i, rank, stamp) then
-      answers[1 + i] = 'w'
-    else
-      set[#set + 1] = score
-      set[#set + 1] = id
-      answers[1 + i] = status == 'queued' and 'r' .. rank or 'd' .. due_at
+    if order then
+      redis.pcall('ZREM', admitted, prefix_of(order) .. id)
+      pcall(stop_waiting, order, id, seq, rank)
     end
   end
+  redis.pcall('INCRBY', KEYS[4], -jobs)
+  return type(answer) == 'table' and answer or redis.error_reply(answer)
 end
-for key, set in pairs({[KEYS[1]] = ready, [KEYS[2]] = due, [KEYS[3]] = changed}) do
-  if #set > 0 then
-    redis.call('ZADD', key, unpack(set))
-  end
-end
-for key, ids in pairs(of_type) do
-  redis.call('SADD', key, unpack(ids))
-end
-write_totals(KEYS[6], KEYS[7])
-write_waiting(KEYS[5], KEYS[8])
-return answers
 
 -- name: insert_plain
 -- Write jobs that are ready at once as `insert` does, where no rule of their queue concerns them.
@@ -86,7 +121,7 @@ return answers
 -- ARGV: 1 jobs, 2 queues whose `closed` is asked for, then what `write_plain` takes
 -- Returns what `write_plain` does; or, having changed nothing, "closed" with the place of a closed queue, where not all of
 --   these jobs are known.
--- with: plain
+-- with: plain_or_nothing
 local jobs, before = tonumber(ARGV[1]), 7 + ARGV[2]
 local known, refused = known_of(8, before, jobs)
 return refused or write_plain(before, jobs, 2, known)
@@ -99,7 +134,7 @@ return refused or write_plain(before, jobs, 2, known)
 -- ARGV: 1 jobs, 2 channel of events, 3 queue as JSON, 4 time in seconds, 5 channel of wake-ups (empty: workers wait on `offered`), 6 queue,
 --       then for each job its event as JSON, then what `write_plain` takes
 -- Returns what `insert_plain` does.
--- with: plain
+-- with: plain_or_nothing
 local jobs = tonumber(ARGV[1])
 local known, refused = known_of(12, 12, jobs)
 if refused then
@@ -151,9 +186,10 @@ local function known_of(closed, before, jobs)
   end
   return known
 end
-local function write_plain(before, jobs, a, known)
-  local sequence = redis.call('INCRBY', KEYS[3], jobs) - jobs
-  local answers, ready, changed, written, of_kind = {sequence}, {}, {}, {}, {}
+local ready, changed, of_kind = {}, {}, {}
+local function write_rows(before, jobs, a, known)
+  local answers, written = {redis.call('INCRBY', KEYS[3], jobs) - jobs}, {}
+  local sequence = answers[1]
   local start, kinds = ARGV[a + 1] + 1, a + 2
   local place = kinds + 5 * ARGV[a + 2]
   for i = 1, jobs do
@@ -183,7 +219,7 @@ local function write_plain(before, jobs, a, known)
     place = place + 2
   end
   if #ready == 0 then
-    return answers, ready
+    return answers
   end
   redis.call('ZADD', KEYS[1], unpack(ready))
   redis.call('ZADD', KEYS[2], unpack(changed))
@@ -195,7 +231,29 @@ local function write_plain(before, jobs, a, known)
     redis.call('HINCRBY', KEYS[7], 'q' .. ARGV[at + 2], #ids)
   end
   in_minute(KEYS[6], 'enqueued', #ready / 2)
-  return answers, ready
+  return answers
+end
+
+-- name: plain_or_nothing
+-- Shared: write jobs as `plain` does; where that fails in its middle, take back what was written, as `job` does, and answer with the
+--   error, and with no jobs that are ready.
+-- with: plain
+local function write_plain(before, jobs, a, known)
+  local ok, answers = pcall(write_rows, before, jobs, a, known)
+  if ok then
+    return answers, ready
+  end
+  local prefix = string.sub(KEYS[before + 1], 1, ARGV[a + 1])
+  for i = 2, #changed, 2 do
+    redis.pcall('DEL', prefix .. changed[i])
+    redis.pcall('ZREM', KEYS[1], changed[i])
+    redis.pcall('ZREM', KEYS[2], changed[i])
+  end
+  for kind, ids in pairs(of_kind) do
+    redis.pcall('SREM', KEYS[before + jobs + kind], unpack(ids))
+  end
+  redis.pcall('INCRBY', KEYS[3], -jobs)
+  return type(answers) == 'table' and answers or redis.error_reply(answers), {}
 end
 
 -- name: refusal
