@@ -110,7 +110,7 @@ class RunningAttempt:
 
     def __init__(self, claim: Claim, claimed_at: float, journal: LineKeeper | None = None) -> None:
         self.claim = claim
-        # None while it waits for a slot
+        # None until it has begun to run
         self.task: asyncio.Task[Any] | None = None
         # seconds of time.perf_counter
         self.started = 0.0

@@ -217,10 +217,12 @@ class Runner:
         attempt.started = time.perf_counter()
         # Before the publisher is woken: the handler comes first, then the event of it.
         # A context of its own: jobs are started from wherever another one has ended, and its variables are not theirs.
-        attempt.task = asyncio.create_task(self._run(attempt), context=self.context.copy())
+        # The attempt learns of its task when that has begun: one that is cancelled before would never run, nor end it.
+        asyncio.create_task(self._run(attempt), context=self.context.copy())  # noqa: RUF006  the loop has it until then
         self._publisher.started(attempt.claim)
 
     async def _run(self, attempt: RunningAttempt) -> None:
+        attempt.task = asyncio.current_task()
         enter_attempt(attempt.claim)
         outcome = None
         try:
@@ -279,6 +281,8 @@ class Runner:
         """Run the handler and return what to store; None when the lease is lost and nothing may be stored."""
         definition = self._tasks.get(attempt.claim.type)
         try:
+            if attempt.stop_reason is not None:
+                raise asyncio.CancelledError  # before it began
             if self._isolation is not None and not definition.process and is_suspect(attempt.claim):
                 return await self._isolation.execute(attempt, definition)
             if definition.timeout and not definition.process:

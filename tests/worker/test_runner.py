@@ -339,3 +339,33 @@ async def test_nothing_begins_in_the_turn_of_the_loop_in_which_its_worker_is_sto
         handle = await jobs.enqueue("work")
         await until_status(jobs, handle.id, "queued")
     assert runs == 0
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_what_is_stopped_in_the_turn_of_the_loop_in_which_it_begins_leaves_its_slot(
+    jobs: JobQueue, lost: bool
+) -> None:
+    """Its task is there and has not run: one that is cancelled then would never run at all."""
+    runs = 0
+
+    @jobs.task
+    async def work() -> None:
+        nonlocal runs
+        runs += 1
+
+    async with working(jobs, concurrency=1) as worker:
+        stopped: list[str] = []
+        started = worker._publisher.started
+
+        def stopping(claim: Claim) -> None:
+            if not stopped:
+                stopped.append(claim.id)
+                worker.stop_jobs([claim.id], lost)
+            started(claim)
+
+        worker._publisher.started = stopping  # type: ignore[method-assign]
+        first, second = await jobs.enqueue_many("work", [{}] * 2)
+        await until_status(jobs, second.id, "completed")
+        assert (stopped, runs, worker.stuck) == ([first.id], 1, 0)
+        assert not worker._held
+        assert str((await jobs.inspector.get(first.id)).status) == ("running" if lost else "cancelled")
