@@ -40,6 +40,13 @@ class PassingClock(FakeClock):
         self.advance(1e-6)
         return super().now()
 
+    def turn(self, seconds: float) -> None:
+        """Let so much time pass, or be set back by as much as that is below 0."""
+        if seconds < 0:
+            self.set_back(-seconds)
+        else:
+            self.advance(seconds)
+
 
 def memory(_address: str | None) -> Opener:
     """Return what opens the memory mode."""
@@ -48,7 +55,7 @@ def memory(_address: str | None) -> Opener:
     store = MemoryStore(clock)
 
     async def advance(seconds: float) -> None:
-        clock.advance(seconds)
+        clock.turn(seconds)
 
     async def opened(rules: Rules | None = None, retention: RetentionSettings | None = None) -> World:
         store.state.rules, store.state.retention = rules or {}, retention or RetentionSettings()
@@ -97,7 +104,7 @@ def sqlite(path: str | None) -> Opener:
     clock = PassingClock()
 
     async def advance(seconds: float) -> None:
-        clock.advance(seconds)
+        clock.turn(seconds)
 
     async def opened(rules: Rules | None = None, retention: RetentionSettings | None = None) -> World:
         file = SqliteFile(SqliteSettings(path=str(path)), clock)

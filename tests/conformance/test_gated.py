@@ -108,6 +108,17 @@ async def test_a_rate_lets_a_second_s_worth_start_and_then_as_time_goes_on(ruled
     assert len(await world.claim()) == 1
 
 
+async def test_a_rate_goes_on_when_the_store_s_clock_was_set_back(ruled: Ruled) -> None:
+    """Also by a failover to a server whose clock is behind."""
+    world = await ruled(rate="2/h")
+    await world.insert_many(10)
+    assert len(await world.claim()) == 1
+    await world.advance(-36_000)
+    assert await world.claim() == []
+    await world.advance(1900)
+    assert len(await world.claim()) == 1
+
+
 async def test_the_burst_of_a_rate_is_a_second_s_worth(ruled: Ruled) -> None:
     world = await ruled(rate="4/s")
     await world.insert_many(100)

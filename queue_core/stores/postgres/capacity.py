@@ -83,6 +83,9 @@ def claim_limited(
     ((known, _, tokens, passed, now, _),) = rows
     allowed = allowance(rules, Room(params["limit"], params["starting"]), others + len(known), tokens, passed)
     most = allowed.most
+    if passed < 0:
+        # The server's clock was set back: until it had caught up, nothing would count as passed.
+        yield Ahead("capacity/rate_spend", queue | {"tokens": allowed.tokens, "at": now})
     if most <= 0:
         return []
     rows = yield query, {**params, "limit": most, "starting": allowed.starting, "inline": INLINE // most}

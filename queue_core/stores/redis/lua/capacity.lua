@@ -14,6 +14,9 @@ local function allowance(most, starting, running, rate, concurrency, per_second,
     return starting, starting
   end
   local tokens, at = unpack(redis.call('HMGET', rate, 'tokens', 'at'))
+  if number(at) > now then -- the clock was set back: until it had caught up, no time would pass
+    redis.call('HSET', rate, 'at', stamp)
+  end
   local elapsed = math.max(0, now - number(at)) / 1000000
   tokens = math.min(tonumber(burst), (tonumber(tokens) or math.huge) + elapsed * per_second)
   -- A token that is there but for rounding is there.
