@@ -158,7 +158,13 @@ class Batcher(Generic[T, R]):
         self._waiting.append(group)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._run())
+            self._task.add_done_callback(self._let_go)
         return await group.answers
+
+    def _let_go(self, task: asyncio.Task[None]) -> None:
+        # A handler can cancel any task: then no caller waits for ever, not even where this one had not begun.
+        while task.cancelled() and task is self._task and self._waiting:
+            self._waiting.popleft().fail(asyncio.CancelledError())
 
     async def _run(self) -> None:
         while self._waiting:
@@ -185,14 +191,18 @@ class Batcher(Generic[T, R]):
                 start += len(group.items)
 
     async def _flush_each(self, groups: Sequence[_Group[T, R]]) -> None:
-        for group in groups:
-            try:
-                answers = await self._flush_one(list(group.items))
-            except Exception as error:  # noqa: BLE001 - its caller gets it
-                group.fail(error)
-            else:
-                if not group.answers.done():
-                    group.answers.set_result(answers)
+        try:
+            for group in groups:
+                try:
+                    answers = await self._flush_one(list(group.items))
+                except Exception as error:  # noqa: BLE001 - its caller gets it
+                    group.fail(error)
+                else:
+                    if not group.answers.done():
+                        group.answers.set_result(answers)
+        finally:
+            for group in groups:
+                group.fail(asyncio.CancelledError())  # of those that were not reached
 
     def _next(self) -> list[_Group[T, R]]:
         groups = [self._waiting.popleft()]

@@ -120,6 +120,46 @@ async def test_the_error_of_a_flush_comes_before_the_end_of_the_time() -> None:
         await batcher.put(["a"])
 
 
+async def ends_of(*calls: asyncio.Task[Sequence[str]]) -> list[str]:
+    """Return how the calls end: with their answer, or cancelled."""
+    async with asyncio.timeout(PATIENCE):
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+    return ["cancelled" if isinstance(end, asyncio.CancelledError) else str(end) for end in ends]
+
+
+@pytest.mark.parametrize("begun", [True, False])
+async def test_no_caller_waits_for_ever_where_a_handler_cancels_the_flush(begun: bool) -> None:
+    flusher = Flusher(held=True)
+    batcher = Batcher(flusher.flush, 1, length)
+    calls = [asyncio.create_task(batcher.put([one])) for one in "abc"]
+    for _ in range(2 if begun else 1):
+        await asyncio.sleep(0)
+    assert bool(flusher.batches) is begun
+    assert batcher._task is not None
+    batcher._task.cancel()
+    assert await ends_of(*calls) == ["cancelled"] * 3
+    flusher.go_on.set()
+    assert await batcher.put(["d"]) == ["d"]
+    assert flusher.batches == [["a"], ["d"]] if begun else [["d"]]
+
+
+async def test_no_caller_waits_for_ever_where_a_handler_cancels_the_flush_of_each() -> None:
+    flusher = Flusher(held=True)
+
+    async def refuse(items: list[str]) -> list[str]:
+        raise OSError("all together")
+
+    batcher = Batcher(refuse, 10, length)
+    batcher.separate(OSError, flusher.flush)
+    calls = [asyncio.create_task(batcher.put([one])) for one in "abc"]
+    for _ in range(2):
+        await asyncio.sleep(0)
+    assert flusher.batches == [["a"]]
+    assert batcher._task is not None
+    batcher._task.cancel()
+    assert await ends_of(*calls) == ["cancelled"] * 3
+
+
 async def test_the_event_loop_goes_on_while_large_payloads_are_put_into_words() -> None:
     jobs = JobQueue(memory=True)
     text = 'a line with "\n' * 50_000
