@@ -142,8 +142,8 @@ class Heartbeat:
         self._publisher = publisher
         self._listener = listener
         self._claims = claims
-        # the event loop is blocked, and what has not started is still to be handed back
-        self._stalled = threading.Event()
+        # the event loop is blocked, and what has not started is still to be handed back; some of it was in vain so far
+        self._stalled, self._owed = threading.Event(), False
         # where others on this machine find this process
         self.place, self._process = neighbours.place(), neighbours.process()
         # whether orders reach the worker at once, and has claimed nothing lately; set by the worker
@@ -194,13 +194,15 @@ class Heartbeat:
         waiting = [attempt for attempt in held if not attempt.started]
         for attempt in waiting:
             attempt.handed_back = True
-        unread = self._claims.void()
-        if waiting or unread:
+        # The loop may go on before the store has taken them: then none of them is held any more, and they are owed.
+        self._owed |= self._claims.void() or bool(waiting)
+        if self._owed:
             self._store_heartbeat.hand_back(self._identity().worker, [one.claim.id for one in held if one.started])
             logger.warning(
                 "the event loop stands still; jobs that have not begun here are given back: %d", len(waiting)
             )
             self._in_loop(self._listener.drop, waiting)
+            self._owed = False
         self._stalled.clear()
 
     def wake(self) -> None:
@@ -269,7 +271,7 @@ class Heartbeat:
                 logger.warning("no stack was answered: %s", error, exc_info=not isinstance(error, QueueCoreError))
 
     def _renew(self, full: bool, called: bool = False) -> None:
-        held = [attempt for attempt in list(self._held.values()) if not attempt.handed_back]
+        held = [attempt for attempt in list(self._held.values()) if attempt.started or not attempt.handed_back]
         attempts = [attempt for attempt in held if full or attempt.unreported or attempt.start_unreported()]
         progressed = [attempt for attempt in attempts if attempt.unreported]
         for attempt in progressed:
@@ -299,15 +301,14 @@ class Heartbeat:
         for attempt, renewal in zip(attempts, renewals, strict=True):
             attempt.renewed = sent
             attempt.ahead = attempt.ahead and not renewal.started
-        self._pass_on(attempts, progressed, reply)
+        self._pass_on(held, progressed, reply)
 
-    def _pass_on(self, attempts: list[RunningAttempt], progressed: list[RunningAttempt], reply: HeartbeatReply) -> None:
+    def _pass_on(self, held: list[RunningAttempt], progressed: list[RunningAttempt], reply: HeartbeatReply) -> None:
         if progressed:
             self._in_loop(self._announce, progressed)
-        if reply.lost:
-            self._in_loop(self._stop_lost, [attempt for attempt in attempts if attempt.claim.id in reply.lost])
-        if reply.cancel:
-            self._in_loop(self._listener.stop_jobs, list(reply.cancel), False)
+        for ids, lost in ((reply.lost, True), (reply.cancel, False)):
+            if ids:
+                self._in_loop(self._stop_held, [attempt for attempt in held if attempt.claim.id in ids], lost)
         if reply.strays:
             self._in_loop(self._listener.release, reply.strays)
         if reply.neighbours is not None:
@@ -315,9 +316,9 @@ class Heartbeat:
         if reply.command:
             self._in_loop(self._listener.obey, reply.command)
 
-    def _stop_lost(self, attempts: list[RunningAttempt]) -> None:
+    def _stop_held(self, attempts: list[RunningAttempt], lost: bool) -> None:
         # By now this worker may have claimed one of these jobs again: that attempt goes on.
-        self._listener.stop_jobs([one.claim.id for one in attempts if self._held.get(one.claim.id) is one], True)
+        self._listener.stop_jobs([one.claim.id for one in attempts if self._held.get(one.claim.id) is one], lost)
 
     def _announce(self, progressed: list[RunningAttempt]) -> None:
         for attempt in progressed:
@@ -332,7 +333,7 @@ class Heartbeat:
         limit = now - self._times.lease * (1 - MARGIN)
         late = [attempt for attempt in list(self._held.values()) if attempt.renewed < limit]
         if late:
-            self._in_loop(self._stop_lost, late)
+            self._in_loop(self._stop_held, late, True)
 
     async def watch(self) -> None:
         """Stop jobs in time also while a heartbeat hangs, for ever: a server may accept it and never answer."""

@@ -11,10 +11,10 @@ import pytest
 from queue_core import ConfigurationError, JobContext, JobQueue, Worker
 from queue_core.errors import StoreUnavailable
 from queue_core.model.events import EventName
-from queue_core.ports.store import ClaimRequest, HeartbeatRequest
+from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
-from tests.worker.breaking import BreakingStore
+from tests.worker.breaking import BreakingHeart, BreakingStore
 
 LEASE = 2.0
 
@@ -225,6 +225,41 @@ async def test_the_loss_of_an_earlier_attempt_does_not_stop_the_next(jobs: JobQu
         assert await handle.result(PATIENCE) == attempts[1]
         assert stopped == attempts[:1], "the earlier attempt does not run on beside the next"
     assert len(attempts) == 2
+
+
+async def test_a_request_to_cancel_an_earlier_attempt_does_not_stop_the_next(
+    jobs: JobQueue, store: BreakingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It came too late for that attempt, which has completed; an operator had the job run again before it arrived."""
+    attempts: list[int] = []
+    answered = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    renew = BreakingHeart.renew
+
+    def late(heart: BreakingHeart, beat: HeartbeatRequest) -> HeartbeatReply:
+        reply = renew(heart, beat)
+        if reply.cancel and not answered.is_set():
+            loop.call_soon_threadsafe(answered.set)
+            deadline = time.monotonic() + PATIENCE
+            while len(attempts) < 2 and time.monotonic() < deadline:
+                time.sleep(0.01)
+        return reply
+
+    monkeypatch.setattr(BreakingHeart, "renew", late)
+
+    @jobs.task(timeout=0)
+    async def work(ctx: JobContext) -> int:
+        attempts.append(ctx.token)
+        await (answered.wait() if len(attempts) == 1 else asyncio.sleep(0.5))
+        return len(attempts)
+
+    handle = await jobs.enqueue("work")
+    async with working(jobs, lease="10s", heartbeat="0.2s"):
+        assert await eventually(lambda: attempts)
+        await jobs.operations.change("cancel", [handle.id])
+        assert await handle.result(PATIENCE) == 1
+        await jobs.operations.change("retry", [handle.id])
+        assert await handle.result(PATIENCE) == 2
 
 
 async def test_progress_of_a_beat_that_failed_is_in_the_next(jobs: JobQueue, store: BreakingStore) -> None:

@@ -16,6 +16,7 @@ from typing import Any, cast
 import pytest
 
 from queue_core import JobContext, JobQueue
+from queue_core.errors import StoreUnavailable
 from queue_core.model.job import Claim
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.store import ClaimRequest
@@ -82,6 +83,46 @@ async def test_what_waits_for_a_slot_is_given_back(jobs: JobQueue, monkeypatch: 
     assert sorted(ran) == sorted((job.id, 1) for job in found), "each ran once, and no attempt was used up"
     assert {(job.losses, job.crashes, job.retry_count) for job in found} == {(0, 0, 0)}
     assert min(job.token for job in others) > first.token + len(others), "under another lease than at first"
+
+
+async def test_what_cannot_be_given_back_at_once_is_given_back_later(
+    jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store was away while the loop stood still, and the loop goes on before the store is back."""
+    hearts = Hearts(jobs, monkeypatch)
+    monkeypatch.setattr(Runner, "_ahead", lambda self: 4)
+    tried = threading.Event()
+    real = jobs.store.open_heartbeat
+
+    def heart() -> Any:
+        found = real()
+        hand_back = found.hand_back
+
+        def handing_back(worker: str, begun: Sequence[str]) -> None:
+            if not tried.is_set():
+                tried.set()
+                raise StoreUnavailable("memory", "away")
+            hand_back(worker, begun)
+
+        monkeypatch.setattr(found, "hand_back", handing_back)
+        return found
+
+    monkeypatch.setattr(jobs.store, "open_heartbeat", heart)
+    ran: list[str] = []
+
+    @jobs.task(timeout=0)
+    async def blocks(ctx: JobContext) -> None:
+        ran.append(ctx.job_id)
+        if len(ran) == 1:
+            assert tried.wait(PATIENCE)
+
+    async with jobs:
+        handles = await blocks.enqueue_many([{}] * 5)
+        async with working(jobs, concurrency=1, lease=LEASE, heartbeat="0.2s"):
+            for handle in handles:
+                await handle.result(PATIENCE)
+    assert hearts.handed_back.is_set()
+    assert sorted(ran) == sorted(handle.id for handle in handles)
 
 
 async def test_what_an_unread_answer_holds_is_given_back(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
