@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import weakref
 from collections.abc import AsyncIterator
 from typing import Any
@@ -11,7 +12,9 @@ import psycopg
 import pytest
 
 from queue_core import JobQueue
+from queue_core.client.operating import executor
 from queue_core.errors import StoreRefused
+from queue_core.model.operation import Author, OperationRequest
 from queue_core.model.rules import QueueRules
 from queue_core.model.schedule import Announcement, Schedule
 from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings
@@ -146,3 +149,28 @@ async def test_a_tick_that_waits_lets_others_pass(jobs: JobQueue, holder: Caller
     assert [one.job.queue for one in fired] == [held, held]
     assert seconds is not None
     assert seconds > 0
+
+
+async def test_no_other_operation_waits_behind_one(
+    postgres_url: str, holder: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first needs a key that a caller's transaction has, and is carried on when that has ended."""
+    monkeypatch.setattr(executor, "HELD_SECONDS", 0.1)
+    async with opened(postgres_url, 3.0) as jobs:
+        held, free = await jobs.enqueue("anything", ordering_key="k"), await jobs.enqueue("anything")
+        await jobs.enqueue("anything", connection=holder, ordering_key="k")
+        request = OperationRequest("cancel", "some jobs", Author("ana", "host-1"))
+        first, second = [await jobs.operations.submit(request, [one.id]) for one in (held, free)]
+        taking = jobs.operations.executor()
+        with contextlib.suppress(StoreRefused):
+            await taking.run_once()
+        states = [(await jobs.operations.get(one.number)).state for one in (first, second)]
+        assert states == ["running", "done"]
+        await holder.rollback()
+
+        async def carried_on() -> bool:
+            await taking.run_once()
+            return (await jobs.operations.get(first.number)).state == "done"
+
+        assert await eventually(carried_on)
+    assert await waiters(holder) == 0

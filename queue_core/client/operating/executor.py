@@ -14,6 +14,7 @@ from queue_core.client.operating.verdict import OutcomeCounts, ReleaseWatch, jud
 from queue_core.errors import OperationNotFound, StoreRefused, StoreUnavailable
 from queue_core.model.operation import Operation
 from queue_core.ports.inspector import Inspector
+from queue_core.ports.locks import LockHeld
 from queue_core.ports.operations import OperationStore
 
 logger = logging.getLogger("queue_core.operations")
@@ -31,6 +32,8 @@ ABANDON_POLL = 60.0
 """Seconds between two searches for abandoned operations."""
 MOST = 100
 """Operations that run concurrently."""
+HELD_SECONDS = 10.0
+"""Seconds until an operation is tried again whose jobs need what another transaction holds: a try takes seconds."""
 
 
 class Executor:
@@ -46,6 +49,8 @@ class Executor:
         self._poll_at: dict[int, float] = {}
         # operation -> members to take one by one, after a step of many failed
         self._single: dict[int, int] = {}
+        # operation -> time.monotonic until which it waits for other transactions
+        self._held: dict[int, float] = {}
         # seconds of time.monotonic
         self._abandon_at = self._count_at = float("-inf")
 
@@ -77,7 +82,7 @@ class Executor:
         for operation in reversed(await self._store.list_operations(MOST, unfinished=True)):
             try:
                 if operation.state == "running":
-                    wait = min(wait, await self.advance(operation))
+                    wait = min(wait, await self._advance_unless_held(operation))
                 elif operation.state == "preparing":
                     await carry_on(self._store, self._inspector, operation)
             except OperationNotFound:
@@ -89,6 +94,21 @@ class Executor:
         if time.monotonic() >= self._count_at:
             await self._counts.run_once()
             self._count_at = time.monotonic() + POLL_SECONDS
+        return wait
+
+    async def _advance_unless_held(self, operation: Operation) -> float:
+        """Do as `advance`, but let no other operation wait for what this one's jobs need from another transaction."""
+        number = operation.number
+        if self._held.get(number, 0.0) > time.monotonic():
+            return POLL_SECONDS
+        try:
+            wait = await self.advance(operation)
+        except LockHeld as error:
+            if number not in self._held:
+                logger.warning("operation #%d waits, and is tried again: %s", number, error)
+            self._held[number] = time.monotonic() + HELD_SECONDS
+            return POLL_SECONDS
+        self._held.pop(number, None)
         return wait
 
     async def advance(self, operation: Operation) -> float:
