@@ -13,12 +13,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
 from queue_core import ConfigurationError, Job, JobFailed, JobQueue, Worker
 from queue_core.ports.store import ClaimRequest
+from queue_core.worker.children.process import ChildProcess
 from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE, until, until_status, working
 from tests.worker import process_tasks
@@ -337,3 +338,24 @@ async def test_what_a_job_has_started_ends_with_a_worker_that_is_gone(
     command = [sys.executable, "-c", DYING, TARGET, json.dumps(claim), str(tmp_path / "ready")]
     await asyncio.to_thread(subprocess.run, command, check=True, timeout=PATIENCE)
     await until(partial(answered, zombie_or_gone, forked))
+
+
+async def test_a_child_is_ended_whose_job_is_stopped_while_it_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other code knows of it yet."""
+    listen, started = ChildProcess._listen, []
+
+    async def stopping(child: ChildProcess, pipe: BinaryIO) -> None:
+        started.append(child)
+        starting.cancel()
+        await listen(child, pipe)
+
+    monkeypatch.setattr(ChildProcess, "_listen", stopping)
+    starting = asyncio.create_task(ChildProcess.start(TARGET, "worker"))
+    await asyncio.wait([starting])
+    assert starting.cancelled()
+    (child,) = started
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await child._ended.wait()
+    finally:
+        child._kill_group()

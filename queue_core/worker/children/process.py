@@ -105,7 +105,12 @@ class ChildProcess:
         finally:
             os.close(writing)
         child = cls(Process(transport, watching, loop), watching.ended)
-        await child._listen(os.fdopen(reading, "rb"))
+        try:
+            await child._listen(os.fdopen(reading, "rb"))
+        except BaseException:  # above all a stop of its job: no other code knows of the child yet
+            child._kill_group()
+            transport.close()
+            raise
         return child
 
     async def _listen(self, pipe: BinaryIO) -> None:
