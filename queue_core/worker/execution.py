@@ -104,12 +104,14 @@ class Completion:
                 transaction, self._open = self._open, None
                 assert transaction is not None
                 await transaction.__aexit__(None, None, None)
-        except Exception as error:  # noqa: BLE001  whatever a deferred constraint or a lost server raises
+        except BaseException as error:  # whatever a deferred constraint or a lost server raises, or the loop's end
             # Whether the commit was done is not known if its answer got lost. The failure stored now decides: the
             # store refuses it after the commit, which can no longer come when the store has accepted it.
             attempt.settled = None
             attempt.perhaps = outcome
             await self.undo()
+            if not isinstance(error, Exception):
+                raise
             return failed(error)
         return outcome
 

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from queue_core import JobContext, JobFailed, JobQueue, Middleware, SettledJob, StoreUnavailable
+from queue_core import JobContext, JobFailed, JobQueue, Middleware, SettledJob, StoreUnavailable, Worker
 from tests.around import Around
 from tests.conformance.working import PATIENCE, working
 from tests.postgres.transactions.receipts import AGAIN, INSERT, ONCE, Books, failures_of
@@ -157,10 +157,11 @@ async def test_an_answer_to_a_commit_that_got_lost(jobs: JobQueue, books: Books,
 
 
 class CommittingStore(Around):
-    """The store, whose commits wait for the test."""
+    """The store, whose commits, or their answers, wait for the test."""
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: Any, done: bool = False) -> None:
         self._store = store
+        self._done = done
         self.commits, self.go_on = asyncio.Event(), asyncio.Event()
 
     def __getattr__(self, name: str) -> Any:
@@ -170,6 +171,10 @@ class CommittingStore(Around):
     async def transaction(self) -> AsyncIterator[Any]:
         async with self._store.transaction() as connection:
             yield connection
+            if not self._done:
+                self.commits.set()
+                await self.go_on.wait()
+        if self._done:
             self.commits.set()
             await self.go_on.wait()
 
@@ -193,6 +198,30 @@ async def test_a_request_to_stop_comes_too_late_for_what_is_being_committed(jobs
         committing.go_on.set()
         assert await handle.result(PATIENCE) == "paid"
     assert books.tokens == [(await jobs.inspector.get(handle.id)).token]
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["committed", "not committed"])
+async def test_the_end_of_the_event_loop_meets_a_commit(jobs: JobQueue, books: Books, done: bool) -> None:
+    """The job has completed if it was committed, and is given back at once if not."""
+    committing = CommittingStore(jobs.store, done)
+    jobs._backend = jobs._backend._replace(store=committing)
+
+    @jobs.task
+    async def pay(ctx: JobContext) -> str:
+        async with ctx.transaction() as connection:
+            await connection.execute(INSERT, (ctx.job_id, ctx.token))
+        return "paid"
+
+    handle = await pay.enqueue()
+    before = asyncio.all_tasks()
+    running = asyncio.create_task(Worker(jobs, lease="300s").run())
+    await asyncio.wait_for(committing.commits.wait(), PATIENCE)
+    for task in asyncio.all_tasks() - before:
+        task.cancel()
+    await asyncio.wait([running], timeout=PATIENCE)
+    assert running.cancelled()
+    job = await jobs.inspector.get(handle.id)
+    assert (str(job.status), len(books.tokens)) == (("completed", 1) if done else ("queued", 0))
 
 
 async def test_they_wait_for_a_connection(jobs: JobQueue, books: Books) -> None:
