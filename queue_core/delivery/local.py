@@ -61,7 +61,8 @@ class QueueHints:
             async with asyncio.timeout(timeout):
                 return await waiter.answer
         except TimeoutError:
-            return None
+            # It may have come in the same round of the event loop.
+            return None if waiter.answer.cancelled() else waiter.answer.result()
         except asyncio.CancelledError:
             if waiter.answer.done() and not waiter.answer.cancelled():
                 self.hint([waiter.answer.result().queue])

@@ -2,10 +2,11 @@
 
 import asyncio
 import gc
+import time
 from collections.abc import AsyncIterator, Sequence
 
 from queue_core.delivery.audit import DeliveryAudit
-from queue_core.delivery.local import LocalDispatcher, LocalEventBus
+from queue_core.delivery.local import LocalDispatcher, LocalEventBus, QueueHints
 from queue_core.model.events import Event, EventBatch, EventName
 from queue_core.model.job import NewJob, Ready, new_id
 from queue_core.runtime import SystemClock
@@ -73,6 +74,17 @@ async def test_who_watched_leaves_nothing_behind() -> None:
     async with bus.watch("work", "job-1") as first, bus.watch("work", "job-1"):
         assert not await first(0.01)
     assert bus._watching == {}
+
+
+async def test_a_hint_is_taken_that_comes_in_the_round_of_the_loop_in_which_the_wait_ends() -> None:
+    hints = QueueHints()
+    await hints.take(["work"], 0.01)  # a new queue is looked at once
+    waiting = asyncio.create_task(hints.take(["work"], 0.02))
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_later(0.01, hints.hint, ["work"])
+    time.sleep(0.05)  # noqa: ASYNC251  both timers are due
+    taken = await waiting or await hints.take(["work"], 0.01)
+    assert taken is not None, "nothing else would name the queue"
 
 
 async def test_as_many_waiters_are_woken_as_jobs_were_offered() -> None:
