@@ -13,13 +13,14 @@ from queue_core.model.filters import Filter
 from queue_core.model.operation import Author, ChangeOptions, OperationRequest, Rollout
 from queue_core.model.rules import QueueRules, Rules
 from queue_core.model.settings import RedisSettings
+from queue_core.ports.store import ClaimRequest
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.operations.store import RedisOperations
 from queue_core.stores.redis.operations.transit import LEFT_US, end_moves
 from queue_core.stores.redis.read import RedisInspector
 from queue_core.stores.redis.session import RedisLink
 from queue_core.stores.redis.store import RedisStore
-from tests.conformance.making import new_job
+from tests.conformance.making import new_job, outcome
 from tests.redis_topology.rig import Cluster
 
 QUEUES = ["q0", "q1", "q2", "q3"]
@@ -106,7 +107,43 @@ async def test_a_move_that_is_interrupted_is_carried_to_its_end(cluster: Cluster
             assert set((await stores.queues()).values()) == {QUEUES[target]}
         assert calls > 6
         left = [key for master in cluster.masters() for key in master.ask("KEYS", f"{redis_prefix}*transit*")]
-        assert [key for key in left if not key.endswith(":done")] == []
+        assert [key for key in left if not key.endswith((":done", ":seq"))] == []
+
+
+class Late(Breaking):
+    """Lets another process carry moves to their end before any call of scripts goes out: as one that was frozen."""
+
+    def __init__(self, link: RedisLink, other: RedisLink) -> None:
+        super().__init__(link, 0)
+        self._other = other
+
+    async def run_many(self, calls: Sequence[Call], together: bool = False) -> list[Any]:
+        """Run scripts."""
+        _, now = await self._other.queues_and_time()
+        await end_moves(self._other, QUEUES, now + 2 * LEFT_US)
+        return await self._run_many(calls, together)
+
+
+@pytest.mark.parametrize("dead", [False, True])
+async def test_a_move_that_begins_when_others_have_given_it_up_moves_nothing(
+    cluster: Cluster, redis_prefix: str, dead: bool
+) -> None:
+    """Its process was frozen, or cut off, between the note of the move and its beginning."""
+    async with opened(cluster, redis_prefix) as stores:
+        ids = await stores.insert()
+        if dead:
+            for queue in QUEUES:
+                claims = await stores.store.claim(ClaimRequest(queue, "worker", None, 10, 60.0))
+                await stores.store.settle([outcome(claim, "dead") for claim in claims])
+        before = await stores.queues()
+        operations = stores.operations
+        late = Late(operations._link, stores.link)
+        changed = await operations.change("move", ids, ChangeOptions(queue=QUEUES[0]))
+        operations._link.run_many = late._run_many  # type: ignore[method-assign]
+        assert sorted(await stores.queues()) == sorted(ids), "none is lost"
+        assert (changed.ids, await stores.queues()) == ((), before)
+        await operations.change("move", ids, ChangeOptions(queue=QUEUES[0]))
+        assert await stores.queues() == dict.fromkeys(ids, QUEUES[0])
 
 
 @pytest.mark.parametrize("verb", ["cancel", "move"])

@@ -46,6 +46,9 @@ return answers
 
 -- name: transfer_parts
 -- Shared: `transfer` takes whatever belongs to a job from the keys of one queue to those of another one, or of the same.
+-- Others may have given the move up before it began, see `transit_seal`.
+local sealed = redis.call('GET', KEYS[38]) == 'sealed'
+goes = goes and not sealed
 local SETS = {queued = {1, 2, 5}, scheduled = {3, 5}, retrying = {4, 5}, completed = {6}, dead = {7, 8}}
 local function carry_places(id, status)
   for _, set in ipairs(SETS[status]) do
@@ -332,7 +335,7 @@ local admitted, order_wait, blocked, pending, most = KEYS[12], KEYS[13], KEYS[14
 -- with: renew
 -- with: transfer_parts
 local moves, answers, coming, named = ARGV[1] == 'move', {}, {}, nil
-local PLACES = moves and {scheduled = 'd', queued = 'q', retrying = 'd', dead = '-'} or {dead = '-', completed = '-'}
+local PLACES = sealed and {} or moves and {scheduled = 'd', queued = 'q', retrying = 'd', dead = '-'} or {dead = '-', completed = '-'}
 for i = 1, (#KEYS - 41) / 8 do
   local k, id, order_there = 31 + 8 * i, ARGV[5 + 2 * i], ARGV[6 + 2 * i]
   local key, there = KEYS[k + 1], KEYS[k + 5]

@@ -20,3 +20,15 @@ return 1
 -- Remove what is left of a transit that jobs have been taken out of.
 -- KEYS: its keys
 return redis.call('UNLINK', unpack(KEYS))
+
+-- name: transit_seal
+-- Give a move up that no job has begun: from now on none does, however late its process comes.
+-- KEYS: 1 outgoing, 2 seq of the transit, where `transfer` finds it sealed, then the hashes of its jobs in the transit
+-- ARGV: 1 name of the move, 2 seconds for which this is kept
+-- Returns 1, or 0 where jobs are on their way.
+if redis.call('EXISTS', unpack(KEYS, 3)) > 0 then
+  return 0
+end
+redis.call('SET', KEYS[2], 'sealed', 'EX', ARGV[2])
+redis.call('HDEL', KEYS[1], ARGV[1])
+return 1

@@ -2,7 +2,8 @@
 
 A script takes the jobs to a transit beside their queue. They are copied to a transit beside the other queue, which a
 mark lets happen once, and taken out of it there. Then the first transit is removed; until that the leader finds it, and
-carries the move to its end.
+carries the move to its end. One of which nothing is on its way is sealed: its process may have been frozen, and come
+later.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from queue_core.stores.redis.capacity import ORDERING_KEYS, answer_of
 from queue_core.stores.redis.session import RedisLink
 
 KEPT = 86_400
-"""Seconds for which it is known that a move has arrived, and which members of a step were changed."""
+"""Seconds for which it is known that a move has arrived or was given up, and which members of a step were changed."""
 LEFT_US = 10_000_000
 """Microseconds after which a move that has not ended is carried to its end by the leader."""
 MOVED_SETS = (
@@ -161,5 +162,14 @@ async def end_moves(link: RedisLink, queues: Iterable[str], now: int) -> None:
     for notes in await link.send(commands) if names else ():
         for note in notes:
             at, name, queue, target, jobs, args = json.loads(note)
-            if now - at > LEFT_US:
-                await _arrive(link, Transit(name, queue, target, [(one, type_) for one, type_ in jobs], args))
+            transit = Transit(name, queue, target, [(one, type_) for one, type_ in jobs], args)
+            if now - at > LEFT_US and not await _seal(link, transit):
+                await _arrive(link, transit)
+
+
+async def _seal(link: RedisLink, transit: Transit) -> bool:
+    """Let no job depart any more; return False where some have."""
+    here = transit.beside(link, transit.queue)
+    keys = [*link.of(transit.queue, ["outgoing"]), *here(["seq", *(f"job:{job_id}" for job_id, _ in transit.jobs)])]
+    (sealed,) = await link.run_many([Call("transit_seal", keys, [transit.name, KEPT])])
+    return bool(sealed)
