@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from typing import NamedTuple
@@ -18,6 +19,8 @@ logger = logging.getLogger("queue_core.worker")
 
 TICK_POLL = 0.5
 """Seconds between two reads of the next tick, which another process may have brought forward; a tick shortens them."""
+HOOKS_SECONDS = 1.0
+"""What hooks may take for all ticks that are due: this leader's other duties wait, and the next leader's, too."""
 
 
 class Fired(NamedTuple):
@@ -40,6 +43,8 @@ class Scheduler:
         # schedules whose queues are closed, or whose job needs what another transaction holds, each logged once
         self._closed: set[str] = set()
         self._held: set[str] = set()
+        # when the time of hooks is over, by the loop's clock
+        self._hooks_end = float("inf")
 
     def until_poll(self) -> float:
         """Return the seconds until `run_once` wants to be called again, 0 or less when it does now."""
@@ -67,6 +72,7 @@ class Scheduler:
     async def fire_due(self) -> tuple[list[Fired], float | None]:
         """Let pass what is due; return the jobs that came of it, and the seconds until the next tick, if any comes."""
         planning = await self._store.planning()
+        self._hooks_end = asyncio.get_running_loop().time() + HOOKS_SECONDS
         fired: list[Fired] = []
         ticks: list[float] = []
         held: set[str] = set()
@@ -112,7 +118,7 @@ class Scheduler:
     async def _fire(self, planned: Planned, following: float) -> list[Fired]:
         name, due, job = planned.schedule.name, planned.next_at, _job(planned.schedule)
         try:
-            (job,) = await self._hooks.before_enqueue([job])
+            job = await self._with_hooks(name, job)
             inserted = await self._store.fire(Tick(name, due, following, job))
         except (StoreUnavailable, SchemaError):
             raise
@@ -129,6 +135,16 @@ class Scheduler:
         self._closed.discard(name)
         self._held.discard(name)
         return [Fired(job, inserted)]
+
+    async def _with_hooks(self, name: str, job: NewJob) -> NewJob:
+        """Return a job as hooks have changed it; one that takes too long counts as one that fails."""
+        try:
+            async with asyncio.timeout_at(self._hooks_end):
+                (hooked,) = await self._hooks.before_enqueue([job])
+        except TimeoutError:
+            logger.warning("before_enqueue takes too long for a tick of schedule %s; its job is enqueued", name)
+            return job
+        return hooked
 
 
 def _job(schedule: Schedule) -> NewJob:

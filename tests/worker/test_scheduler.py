@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from queue_core.client.middleware import Hooks
+from queue_core.client.middleware import Hooks, Middleware
 from queue_core.errors import StoreUnavailable
+from queue_core.model.job import NewJob
 from queue_core.model.schedule import Announcement, Schedule
 from queue_core.stores.memory.schedules import MemorySchedules
 from queue_core.stores.memory.store import MemoryStore
 from queue_core.testing import FakeClock
+from queue_core.worker import scheduler
 from queue_core.worker.scheduler import TICK_POLL, Scheduler
+from tests.waiting import PATIENCE
 
 DAILY = Schedule("daily", "0 0 * * *", "UTC", "task", "{}", "work", ordering_key="fifo")
 DAY = 86400.0
@@ -61,6 +66,25 @@ class Scene:
 @pytest.fixture
 def scene() -> Scene:
     return Scene()
+
+
+class Hanging(Middleware):
+    """Waits for a server that does not answer."""
+
+    async def before_enqueue(self, jobs: Sequence[NewJob]) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_ticks_wait_only_a_moment_for_hooks(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader's other duties wait behind them: all of its ticks together have so much time."""
+    monkeypatch.setattr(scheduler, "HOOKS_SECONDS", 0.1)
+    hooks = Hooks()
+    hooks.add(Hanging())
+    await scene.announce(0.0, 0.0, 0.0)
+    async with asyncio.timeout(PATIENCE):
+        fired, _ = await Scheduler(scene.schedules, hooks).fire_due()  # type: ignore[arg-type]
+    assert len(fired) == 3, "as with a hook that fails"
+    assert scene.schedules.calls["fire"] == 3
 
 
 async def test_it_looks_again_after_half_a_second_when_nothing_is_due_sooner(scene: Scene) -> None:
