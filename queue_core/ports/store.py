@@ -165,8 +165,8 @@ class StoreHeartbeat(Protocol):
         """
         ...
 
-    def hand_back(self, worker: str, started: Sequence[str]) -> None:
-        """End a worker's leases of all other jobs than `started`, as not started: the next reclaim releases them."""
+    def hand_back(self, worker: str, started: Sequence[str], last: int) -> None:
+        """End a worker's leases of claims up to `last`, as not started, but for these jobs; reclaim takes them back."""
         ...
 
     def stack_requests(self, worker: str) -> list[StackRequest]:

@@ -142,7 +142,7 @@ class Heartbeat:
         self._publisher = publisher
         self._listener = listener
         self._claims = claims
-        # the event loop is blocked, and what has not started is still to be handed back; some of it was in vain so far
+        # the event loop is blocked, and what has not started is still to be handed back; some of that was in vain
         self._stalled, self._owed = threading.Event(), False
         # where others on this machine find this process
         self.place, self._process = neighbours.place(), neighbours.process()
@@ -190,14 +190,15 @@ class Heartbeat:
 
     def _hand_back(self) -> None:
         """Let the leases end of all that has not started, also of what answers to claims hold that are not read."""
+        unread, last = self._claims.void()
         held = list(self._held.values())
         waiting = [attempt for attempt in held if not attempt.started]
         for attempt in waiting:
             attempt.handed_back = True
-        # The loop may go on before the store has taken them: then none of them is held any more, and they are owed.
-        self._owed |= self._claims.void() or bool(waiting)
+        self._owed |= unread or bool(waiting)
         if self._owed:
-            self._store_heartbeat.hand_back(self._identity().worker, [one.claim.id for one in held if one.started])
+            started = [one.claim.id for one in held if one.started]
+            self._store_heartbeat.hand_back(self._identity().worker, started, last)
             logger.warning(
                 "the event loop stands still; jobs that have not begun here are given back: %d", len(waiting)
             )
@@ -258,7 +259,7 @@ class Heartbeat:
         """Give back what claims in doubt hold, and the connection: what the thread does last."""
         if self._claims.doubts(True):
             with suppress(Exception):  # what is left is left until its lease ends
-                self._store_heartbeat.hand_back(self._identity().worker, [])
+                self._store_heartbeat.hand_back(self._identity().worker, [], self._claims.void()[1])
         self._store_heartbeat.close()
 
     def _answer(self, called: bool) -> None:

@@ -85,11 +85,11 @@ class Claims:
         self.failed(number)
         return False
 
-    def void(self) -> bool:
-        """Accept the answers no more that have not been read yet; False when there are none."""
+    def void(self) -> tuple[bool, int]:
+        """Accept the answers no more that have not been read yet; return whether there are any, and the last number."""
         with self._lock:
             self._void |= self._open.keys()
-            return bool(self._open)
+            return bool(self._open), self._last
 
     def failed(self, number: int) -> None:
         """Note that no answer will come."""

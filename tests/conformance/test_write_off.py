@@ -8,7 +8,7 @@ import pytest
 
 from queue_core.model.job import Stray
 from queue_core.ports.store import Doubt, Neighbour
-from tests.conformance.making import LEASE, held
+from tests.conformance.making import LEASE, WORKER, held
 from tests.conformance.world import World
 
 HERE = "host-1 boot-1 4026531836"
@@ -99,7 +99,7 @@ async def test_what_has_not_begun_is_handed_back_without_blame(world: World) -> 
     begun, waits, other = [await world.running(worker=name) for name in ("stalled", "stalled", "other")]
     heart = world.store.open_heartbeat()
     try:
-        await asyncio.to_thread(heart.hand_back, "stalled", [begun.id])
+        await asyncio.to_thread(heart.hand_back, "stalled", [begun.id], 0)
     finally:
         await asyncio.to_thread(heart.close)
     (back,) = await world.store.reclaim(10)
@@ -143,3 +143,13 @@ async def test_an_old_lease_is_none_of_a_claim_in_doubt(world: World) -> None:
     await world.store.reclaim(10)
     await world.claim_job(first.id, number=3)
     assert (await world.beat(doubts=[Doubt(first.queue, 0)])).strays == ()
+
+
+async def test_what_has_not_started_is_given_back_up_to_a_claim(world: World) -> None:
+    first, started, later = [await world.insert() for _ in range(3)]
+    for number, job_id in enumerate((first, started, later), 1):
+        await world.claim(ids=[job_id], number=number)
+    heart = world.store.open_heartbeat()
+    await asyncio.to_thread(heart.hand_back, WORKER, [started], 2)
+    await asyncio.to_thread(heart.close)
+    assert [(one.id, one.losses) for one in await world.store.reclaim(10)] == [(first, 0)]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -25,6 +25,7 @@ from queue_core.worker.attempt import LAG, Patience, Watchdog
 from queue_core.worker.runner import Runner
 from tests.architecture.sources import ROOT
 from tests.conformance.working import PATIENCE, working
+from tests.waiting import eventually
 from tests.worker import process_tasks
 
 LEASE = "300s"
@@ -37,14 +38,19 @@ class Hearts:
     def __init__(self, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
         self.handed_back = threading.Event()
         self.begun: list[str] = []
+        # are called before something is handed back, and behind that
+        self.before: Callable[[], object] = lambda: None
+        self.behind: Callable[[], object] = lambda: None
         real = jobs.store.open_heartbeat
 
         def heart() -> Any:
             found = real()
             hand_back = found.hand_back
 
-            def handing_back(worker: str, begun: Sequence[str]) -> None:
-                hand_back(worker, begun)
+            def handing_back(worker: str, begun: Sequence[str], last: int) -> None:
+                self.before()
+                hand_back(worker, begun, last)
+                self.behind()
                 self.begun = list(begun)
                 self.handed_back.set()
 
@@ -98,11 +104,11 @@ async def test_what_cannot_be_given_back_at_once_is_given_back_later(
         found = real()
         hand_back = found.hand_back
 
-        def handing_back(worker: str, begun: Sequence[str]) -> None:
+        def handing_back(worker: str, begun: Sequence[str], last: int) -> None:
             if not tried.is_set():
                 tried.set()
                 raise StoreUnavailable("memory", "away")
-            hand_back(worker, begun)
+            hand_back(worker, begun, last)
 
         monkeypatch.setattr(found, "hand_back", handing_back)
         return found
@@ -123,6 +129,44 @@ async def test_what_cannot_be_given_back_at_once_is_given_back_later(
                 await handle.result(PATIENCE)
     assert hearts.handed_back.is_set()
     assert sorted(ran) == sorted(handle.id for handle in handles)
+
+
+async def test_what_is_claimed_meanwhile_is_not_given_back(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop goes on just then."""
+    hearts = Hearts(jobs, monkeypatch)
+    monkeypatch.setattr(Runner, "_ahead", lambda self: 4)
+    goes_on, claimed = threading.Event(), threading.Event()
+    ended = asyncio.Event()
+    ran: list[int] = []
+
+    def before() -> None:
+        goes_on.set()
+        assert claimed.wait(PATIENCE)
+
+    @jobs.task(timeout=0)
+    async def blocks(n: int) -> None:
+        if n == 0 and not goes_on.is_set():
+            assert goes_on.wait(PATIENCE)
+
+    @jobs.task(timeout=0)
+    async def other(n: int) -> None:
+        ran.append(n)
+        claimed.set()
+        await ended.wait()
+
+    loop = asyncio.get_running_loop()
+    hearts.before = before
+    hearts.behind = lambda: asyncio.run_coroutine_threadsafe(jobs.store.reclaim(100), loop).result(PATIENCE)
+    async with jobs:
+        handles = await blocks.enqueue_many([{"n": n} for n in range(3)])
+        async with working(jobs, concurrency=1, lease=LEASE, heartbeat="0.2s"):
+            assert await eventually(goes_on.is_set)
+            handles.append(await other.enqueue(0))
+            await asyncio.to_thread(hearts.handed_back.wait, PATIENCE)
+            ended.set()
+            for handle in handles:
+                await handle.result(PATIENCE)
+    assert ran == [0], "its lease held all the time"
 
 
 async def test_what_an_unread_answer_holds_is_given_back(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,9 +49,8 @@ class MemoryHeartbeat:
         with self._state.lock:
             now = self._state.clock.now()
             held = {one.id: lease for one in request.leases if (lease := self._held(one)) is not None}
-            for one in request.leases:
-                if one.id in held:
-                    _renew(held[one.id], one, now + request.lease)
+            for one in [one for one in request.leases if one.id in held]:
+                _renew(held[one.id], one, now + request.lease)
             return HeartbeatReply(
                 lost=tuple(one.id for one in request.leases if one.id not in held),
                 cancel=tuple(self._unwanted(request.worker)),
@@ -60,10 +59,12 @@ class MemoryHeartbeat:
                 strays=tuple(self._strays(request)) if request.doubts else (),
             )
 
-    def hand_back(self, worker: str, started: Sequence[str]) -> None:
-        """End the leases of a worker but for these jobs, as not started."""
+    def hand_back(self, worker: str, started: Sequence[str], last: int) -> None:
+        """End the leases of a worker's claims up to a number but for these jobs, as not started."""
         with self._state.lock:
-            for lease in end_leases(self._state, lambda row, lease: lease.worker == worker and row.id not in started):
+            for lease in end_leases(
+                self._state, lambda row, one: one.worker == worker and one.claim <= last and row.id not in started
+            ):
                 lease.started = False
 
     def stack_requests(self, worker: str) -> list[StackRequest]:
@@ -84,9 +85,8 @@ class MemoryHeartbeat:
         return row.lease if row and row.lease and row.lease.token == renewal.token else None
 
     def _unwanted(self, worker: str) -> Iterator[str]:
-        for row in self._state.running.values():
-            if row.lease and row.lease.worker == worker and row.lease.cancel:
-                yield row.id
+        leases = ((row.id, row.lease) for row in self._state.running.values())
+        return (job_id for job_id, lease in leases if lease and lease.worker == worker and lease.cancel)
 
     def _neighbours(self, request: HeartbeatRequest) -> Iterator[Neighbour]:
         for worker, row in self._state.workers.items():

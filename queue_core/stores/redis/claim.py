@@ -293,8 +293,8 @@ class RedisHeartbeat(RedisStacks):
             tuple(self._strays(request)) if request.doubts else (),
         )
 
-    def hand_back(self, worker: str, started: Sequence[str]) -> None:
-        """End the leases of a worker but for these jobs, as not started.
+    def hand_back(self, worker: str, started: Sequence[str], last: int) -> None:
+        """End the leases of a worker's claims up to a number but for these jobs, as not started.
 
         Raises:
             StoreUnavailable: no connection or no answer in time.
@@ -302,7 +302,11 @@ class RedisHeartbeat(RedisStacks):
         try:
             ended: list[int | str] = []
             for queue in self._names():
-                mine = [job_id for job_id, (whose, *_) in self._running(queue).items() if whose == worker]
+                mine = [
+                    job_id
+                    for job_id, (whose, claim, *_) in self._running(queue).items()
+                    if whose == worker and int((claim or "0").partition(".")[0]) <= last
+                ]
                 keys = [self._keys.of(queue, "running")]
                 for part in chunks([job_id for job_id in mine if job_id not in started]):
                     self._run_one("end_leases", keys + self._keys.jobs(queue, part), [worker, 1, *part])

@@ -246,9 +246,9 @@ class SqliteHeartbeat:
         deadline = time.monotonic() + min(self._timeout, request.lease / 3)
         return self._link.transact(lambda transaction: _renew(transaction, request), Mode.SOFT, deadline)
 
-    def hand_back(self, worker: str, started: Sequence[str]) -> None:
-        """End the leases of a worker but for these jobs, as not started."""
-        given = {"worker": worker, "started": texts(started)}
+    def hand_back(self, worker: str, started: Sequence[str], last: int) -> None:
+        """End the leases of a worker's claims up to a number but for these jobs, as not started."""
+        given = {"worker": worker, "started": texts(started), "last": last}
         deadline = time.monotonic() + self._timeout
         self._link.transact(lambda transaction: transaction.run("claim/worker_hand_back", given), Mode.SOFT, deadline)
 

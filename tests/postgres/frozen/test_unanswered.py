@@ -37,7 +37,7 @@ CALLS: dict[str, Callable[[Process], Awaitable[Any]]] = {
     "a job is claimed": lambda one: one.claim(),
     "somebody asks what became of a job": lambda one: one.store.results([]),
     "a heartbeat": lambda one: asyncio.to_thread(heart(one).renew, worker_beat()),
-    "jobs are handed back": lambda one: asyncio.to_thread(heart(one).hand_back, "worker", []),
+    "jobs are handed back": lambda one: asyncio.to_thread(heart(one).hand_back, "worker", [], 0),
     "requests for stacks are read": lambda one: asyncio.to_thread(heart(one).stack_requests, "worker"),
     "a worker leads": lambda one: one.store.acquire_leadership("sweep", "leader", 5),
     "jobs become due": lambda one: one.store.promote(10),

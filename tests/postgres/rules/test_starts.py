@@ -124,7 +124,7 @@ async def test_with_more_running_than_are_remembered_all_leases_are_counted(
         assert one._claimer._running[QUEUE].known[0] == []
         held = await one._claims.run("capacity/running_scan", {"queue_id": 1, "some": 5})
         assert (held[0][0], len(held[0][1])) == (MOST, 5)
-        await one._claims.run("heartbeat/hand_back", {"worker": WORKER, "started": "{}"})
+        await one._claims.run("heartbeat/hand_back", {"worker": WORKER, "started": "{}", "last": 0})
         assert len(await two.reclaim(100)) == MOST
 
 

@@ -214,7 +214,7 @@ async def hints_on_a_cluster(store: RedisStore, operations: RedisOperations, cli
     (claim,) = await store.claim(ClaimRequest("q1", "stuck", (TYPE,), 1, LEASE, [job.id]))
     heart = store.open_heartbeat()
     heart.renew(worker_beat(worker="stuck", place="here", process="1", with_neighbours=True))
-    heart.hand_back("stuck", [])
+    heart.hand_back("stuck", [], 0)
     heart.close()
     assert await operations.command("stuck", "quiet")
     assert [one.id for one in await store.reclaim(10)] == [claim.id]

@@ -61,14 +61,14 @@ class PostgresHeartbeat:
             strays=tuple(Stray._make(row) for row in strays),
         )
 
-    def hand_back(self, worker: str, started: Sequence[str]) -> None:
-        """End a worker's leases of all other jobs than these, as not started.
+    def hand_back(self, worker: str, started: Sequence[str], last: int) -> None:
+        """End the leases of a worker's claims up to a number, of all other jobs than these, as not started.
 
         Raises:
             StoreUnavailable: no connection or no answer in time.
         """
         with self._in_time():
-            given = {"worker": worker, "started": plain_array(started)}
+            given = {"worker": worker, "started": plain_array(started), "last": last}
             self._run("heartbeat/hand_back", given, self._settings.timeout)
 
     def stack_requests(self, worker: str) -> list[StackRequest]:

@@ -58,11 +58,11 @@ SELECT l.id::text, l.token, q.name, j.type, j.ordering_key
  WHERE l.worker = %(worker)s AND l.claim = ANY (%(claims)s::int[])
 
 -- name: hand_back
--- End the leases of a worker but for some jobs, as not started: the next reclaim releases them.
+-- End the leases of a worker's claims up to a number but for some jobs, as not started: the next reclaim releases them.
 WITH soft AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true)
 ), held AS MATERIALIZED (
-    SELECT l.id FROM {schema}.leases l, soft WHERE l.worker = %(worker)s AND l.id <> ALL (%(started)s::uuid[])
+    SELECT l.id FROM {schema}.leases l, soft WHERE l.worker = %(worker)s AND l.claim <= %(last)s AND l.id <> ALL (%(started)s::uuid[])
        FOR NO KEY UPDATE OF l SKIP LOCKED
 )
 UPDATE {schema}.leases SET expires_at = now() - interval '1 second', started = false WHERE id = ANY (ARRAY(SELECT id FROM held))

@@ -112,9 +112,9 @@ WITH RECURSIVE ready (type) AS (
 SELECT type FROM ready WHERE type IS NOT NULL
 
 -- name: worker_hand_back
--- End the leases of a worker but for some jobs, as not started.
+-- End the leases of a worker's claims up to a number but for some jobs, as not started.
 UPDATE jobs INDEXED BY jobs_listed SET expires_at = 0, started = 0
- WHERE state = 'running' AND worker = :worker AND id NOT IN (SELECT value FROM json_each(:started))
+ WHERE state = 'running' AND worker = :worker AND claim <= :last AND id NOT IN (SELECT value FROM json_each(:started))
 
 -- name: worker_neighbours
 -- The other workers at a place.
