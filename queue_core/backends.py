@@ -16,7 +16,8 @@ from queue_core.delivery.pairing import Pairing
 from queue_core.errors import ConfigurationError, QueueCoreError
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.backend import Backend
-from queue_core.runtime import CircuitBreaker, is_served, leave, watch_forks
+from queue_core.redis.circuit import CircuitBreaker
+from queue_core.runtime import is_served, leave, watch_forks
 
 if TYPE_CHECKING:
     from queue_core.stores.memory.store import MemoryStore

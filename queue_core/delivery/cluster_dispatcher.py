@@ -18,6 +18,7 @@ from queue_core.model.addresses import Host
 from queue_core.model.job import Ready
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable, Nomination
+from queue_core.redis.circuit import CircuitBreaker
 from queue_core.redis.client import address_of, within
 from queue_core.redis.cluster import ClusterClient
 from queue_core.redis.failover import receive
@@ -25,7 +26,7 @@ from queue_core.redis.keys import ClusterKeys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
 from queue_core.redis.topology import slot_of
-from queue_core.runtime import CircuitBreaker, end_tasks
+from queue_core.runtime import end_tasks
 
 logger = logging.getLogger("queue_core.delivery")
 

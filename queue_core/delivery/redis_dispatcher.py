@@ -18,12 +18,12 @@ from queue_core.model.events import Event, by_queue, encode_events, encode_text
 from queue_core.model.job import Ready
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable, Nomination
+from queue_core.redis.circuit import CircuitBreaker
 from queue_core.redis.client import keys_of, make_client, place_of, within
 from queue_core.redis.facts import server_facts
 from queue_core.redis.keys import ClusterKeys, Keys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
-from queue_core.runtime import CircuitBreaker
 
 logger = logging.getLogger("queue_core.delivery")
 

@@ -28,12 +28,13 @@ from queue_core.model.events import (
 from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable
+from queue_core.redis.circuit import CircuitBreaker
 from queue_core.redis.client import keys_of, make_client, within
 from queue_core.redis.failover import receive
 from queue_core.redis.keys import ClusterKeys, Keys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.scripts import Call, Scripts
-from queue_core.runtime import Batcher, CircuitBreaker, end_tasks, parts_of
+from queue_core.runtime import Batcher, end_tasks, parts_of
 
 EXPECT_MS = 60_000
 """Seconds that the server remembers a wait for a job; a longer wait is renewed."""

@@ -10,10 +10,10 @@ from queue_core.ports.inspector import Inspector
 from queue_core.ports.operations import OperationStore
 from queue_core.ports.schedules import ScheduleStore
 from queue_core.ports.store import JobStore
-from queue_core.runtime import CircuitBreaker
 
 if TYPE_CHECKING:
     from queue_core.delivery.pairing import Pairing
+    from queue_core.redis.circuit import CircuitBreaker
 
 
 class Backend(NamedTuple):

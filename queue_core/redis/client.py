@@ -21,13 +21,13 @@ from queue_core.errors import ConfigurationError
 from queue_core.model.addresses import Host, RedisAddress, named, redis_address
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable
+from queue_core.redis.circuit import CircuitBreaker
 from queue_core.redis.cluster import ClusterClient, ClusterPipelined
 from queue_core.redis.failover import Finder, Following, sentinels_of
 from queue_core.redis.keys import ClusterKeys, Keys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.threads import ThreadClient
 from queue_core.redis.topology import topology_of
-from queue_core.runtime import CircuitBreaker
 
 CONNECTIONS = 64
 """The most connections of one client for short commands."""

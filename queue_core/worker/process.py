@@ -29,7 +29,6 @@ from queue_core.errors import (
     StoreUnavailable,
 )
 from queue_core.queue import JobQueue
-from queue_core.runtime import FIRST, MOST
 from queue_core.worker.options import (
     EXIT_FAILED,
     EXIT_LIFESPAN,
@@ -49,6 +48,9 @@ from queue_core.worker.worker import Worker
 T = TypeVar("T")
 
 logger = logging.getLogger("queue_core.worker")
+
+PAUSE_FIRST, PAUSE_MOST = 0.25, 5.0
+"""Seconds until a store that is away is tried again, doubling."""
 
 
 CLOSE_SECONDS = 2.0
@@ -137,7 +139,7 @@ async def _open(jobs: JobQueue, worker: Worker) -> None:
 
     A new process would have to import everything again, and its service lets more and more time pass between two.
     """
-    pause, reason = FIRST, ""
+    pause, reason = PAUSE_FIRST, ""
     while True:
         try:
             await jobs.open()
@@ -150,7 +152,7 @@ async def _open(jobs: JobQueue, worker: Worker) -> None:
                 reason = str(error)
                 logger.warning("the worker starts as soon as its store can be used: %s", error)
             await asyncio.sleep(pause)
-            pause = min(MOST, 2 * pause)
+            pause = min(PAUSE_MOST, 2 * pause)
         else:
             return
 

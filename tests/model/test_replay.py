@@ -13,8 +13,8 @@ from queue_core.delivery.cluster_dispatcher import make_dispatcher
 from queue_core.delivery.redis_dispatcher import RedisDispatcher
 from queue_core.errors import StoreUnavailable
 from queue_core.model.settings import RedisSettings
+from queue_core.redis.circuit import CircuitBreaker
 from queue_core.redis.client import make_pipelined
-from queue_core.runtime import CircuitBreaker
 from queue_core.stores.postgres.migrate import migrate
 from tests.conformance.conftest import redis_address, sqlite_path  # noqa: F401
 from tests.conformance.modes import OPENERS, empty

@@ -13,8 +13,8 @@ from queue_core.delivery.redis_events import RedisEventBus
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.store import HeartbeatRequest, JobStore
 from queue_core.queue import JobQueue
+from queue_core.redis.circuit import CircuitBreaker
 from queue_core.redis.client import make_pipelined
-from queue_core.runtime import CircuitBreaker
 from tests.conformance.making import worker_beat
 
 Announce = Callable[..., None]

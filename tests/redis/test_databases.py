@@ -11,8 +11,8 @@ from redis.asyncio import Redis
 from queue_core.delivery.redis_events import RedisEventBus
 from queue_core.model.events import Event, EventName
 from queue_core.model.settings import RedisSettings
+from queue_core.redis.circuit import CircuitBreaker
 from queue_core.redis.client import make_pipelined
-from queue_core.runtime import CircuitBreaker
 
 PATIENCE = 60.0
 

@@ -11,8 +11,8 @@ import uvloop
 
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable
+from queue_core.redis.circuit import CircuitBreaker
 from queue_core.redis.client import LATE, make_client, within
-from queue_core.runtime import CircuitBreaker
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 

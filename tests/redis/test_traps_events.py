@@ -17,9 +17,9 @@ from queue_core.delivery.redis_events import RedisEventBus
 from queue_core.model.events import Event, EventBatch, EventName
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable
+from queue_core.redis.circuit import CircuitBreaker
 from queue_core.redis.client import make_pipelined
 from queue_core.redis.scripts import Call
-from queue_core.runtime import CircuitBreaker
 
 PATIENCE = 60.0
 

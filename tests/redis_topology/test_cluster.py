@@ -15,9 +15,9 @@ from queue_core.delivery import cluster_dispatcher
 from queue_core.delivery.cluster_dispatcher import ClusterDispatcher, make_dispatcher
 from queue_core.model.job import Ready
 from queue_core.model.settings import JobsSettings, RedisSettings
+from queue_core.redis.circuit import CircuitBreaker
 from queue_core.redis.client import make_client, make_pipelined
 from queue_core.redis.cluster import ClusterClient
-from queue_core.runtime import CircuitBreaker
 from tests.cli.running import Cli
 from tests.redis_topology.conftest import MakeSettings
 from tests.redis_topology.load import LONG, PATIENCE, under_load
