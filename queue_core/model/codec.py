@@ -136,10 +136,10 @@ def _encode(value: object, what: str, written: str | None = None) -> str:
         if "integer string conversion" in str(error):
             raise InvalidJob(f"{what} holds {long_number()}") from None
         raise InvalidJob(f"{what} is not JSON: {_reason(error)}") from None
-    if "\\u0000" in text and _has_nul(value):
-        raise InvalidJob(f"{what} holds a NUL character, which PostgreSQL cannot store")
     if text.count("[") + text.count("{") > DEEPEST and _depth(value) > DEEPEST:
         raise InvalidJob(f"{what} is nested deeper than {DEEPEST} levels")
+    if "\\u0000" in text and _has_nul(value):
+        raise InvalidJob(f"{what} holds a NUL character, which PostgreSQL cannot store")
     return text
 
 
@@ -200,14 +200,15 @@ def _loads(text: str) -> Any:
 def encode_result(result: object, limit: int) -> str:
     """Return a result as JSON text, cut with a mark when it is larger than `limit` bytes.
 
-    What has no JSON form is kept as its text, so that a job that did its work never fails for its return value.
+    What has no JSON form is kept as its text, so that a job that did its work never fails for its return value: neither
+    for what the value's own code raises, nor because other threads change it meanwhile.
     """
     if result is None:
         return "null"
     try:
         plain = _encode_plain(result) if type(result) in _CONTAINERS else None
         text = _encode(result, "the result") if plain is None else plain
-    except InvalidJob:
+    except (Exception, SystemExit):  # noqa: BLE001  whatever its own code raises
         text = _encoder.encode(cut(_repr_of(result), limit))
     if len(text) > limit or len(text.encode()) > limit:
         # Twice the quarter: cutting by bytes and escaping again must stay below the limit.
@@ -218,7 +219,7 @@ def encode_result(result: object, limit: int) -> str:
 def _repr_of(result: object) -> str:
     try:
         return repr(result)
-    except Exception as error:  # noqa: BLE001  its own code, which runs after the work was done
+    except (Exception, SystemExit) as error:  # noqa: BLE001  its own code, which runs after the work was done
         return f"<{type(result).__name__}, which cannot be shown: {type(error).__name__}>"
 
 

@@ -229,8 +229,10 @@ class Runner:
             held_back = self.draining and attempt.stop_reason is None  # it was to begin in this turn of the loop
             outcome = outcomes.released(attempt.claim, 0) if held_back else await self._outcome(attempt)
         except Exception:
-            # Not the handler's doing. Nothing is stored and the lease is left to end, so that the job runs again.
+            # Not the handler's doing: the job runs again. The loss counts, for it may be a job that has this effect.
             logger.exception("job %s: the worker itself failed", attempt.claim.id)
+            if attempt.stop_reason != "lost":
+                outcome = outcomes.lost_with_worker(self._worker, attempt.claim, attempt.run_us(), self._max_losses)
         finally:
             if attempt.abandoned:
                 self._stubborn.discard(attempt)

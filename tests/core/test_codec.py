@@ -122,3 +122,46 @@ def test_what_a_payload_may_hold_besides_plain_values() -> None:
 )
 def test_a_result_is_kept_as_json_or_as_its_text(result: object, text: str) -> None:
     assert encode_result(result, 1000) == text
+
+
+class Refusing(dict[str, int]):
+    """A dict whose code raises."""
+
+    def items(self) -> Any:
+        raise RuntimeError("no items")
+
+    def __repr__(self) -> str:
+        raise SystemExit(3)
+
+
+class Changing(dict[str, Any]):
+    """A dict that changes while it is read, as one does that other threads fill."""
+
+    def items(self) -> Any:
+        for one in super().items():
+            self[f"{len(self)}"] = 1
+            yield one
+
+    def __repr__(self) -> str:
+        return "\ud800 changes \0"
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (Refusing(a=1), '"<Refusing, which cannot be shown: SystemExit>"'),
+        (Changing(a=1), '"\\\\ud800 changes ␀"'),
+        ([Changing(a=1)], '"[\\\\ud800 changes ␀]"'),
+    ],
+)
+def test_a_result_whose_own_code_fails_is_kept_as_its_text(result: object, text: str) -> None:
+    """The job did its work."""
+    assert encode_result(result, 1000) == text
+
+
+@pytest.mark.parametrize("levels", [90, 101, 400, 900])
+def test_a_nul_deep_inside_is_refused_as_such_or_for_the_depth(levels: int) -> None:
+    value = _nested(levels, "\0")
+    with pytest.raises(InvalidJob, match="NUL character" if levels < 100 else "deep"):
+        encode_payload({"x": value}, 1 << 20)
+    assert encode_result(value, 4000)
