@@ -172,6 +172,20 @@ REDIS = (
         ("redis/store/test_swept.py",),
         ("elseif number(run_at) <= now then", "else"),
     ),
+    Mutant(
+        "redis-leaves-what-a-script-has-left-half-done",
+        f"{STORES}/redis/upkeep.py",
+        (("            if not agree:\n", "            if agree is None:\n"),),
+        ("redis/test_rights.py",),
+        keyword="half_done and (zadd or hset)",
+    ),
+    alone(
+        "insert-keeps-what-it-has-written-when-it-fails",
+        "insert",
+        "plain_or_nothing",
+        ("redis/test_rights.py",),
+        ("redis.pcall('DEL', prefix .. changed[i])", ""),
+    ),
     lua("leaders-are-put-aside", "upkeep", "lead", "leadership", ("number(til) >= now", "number(til) < 0")),
     alone(
         "offered-to-nobody",

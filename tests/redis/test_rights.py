@@ -13,8 +13,10 @@ import pytest
 
 from jobconsole.embedded.servers import EmbeddedServers
 from jobconsole.exporter.reading import Reader
+from queue_core import JobContext
 from queue_core.errors import QueueCoreError, StoreRefused
 from queue_core.model.filters import Filter
+from queue_core.model.retry import Retry
 from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
 from queue_core.stores.postgres.migrate import migrate
@@ -164,6 +166,10 @@ async def test_who_may_only_read_finds_the_server_well(queue_as: As) -> None:
     assert (health.healthy, health.degraded_since, health.reason) == (True, None, "")
 
 
+SETS = (
+    "pending", "blocked", "scheduled", "retrying", "running", "unfinished", "admitted", "order_wait", "completed",
+    "dlq",
+)  # fmt: skip
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
     "keyed": {"ordering_key": "k"},
@@ -213,3 +219,50 @@ async def test_a_foreign_value_leaves_no_job_behind(queue_as: As, hand: Any, key
             with pytest.raises(StoreRefused, match="wrong kind of value"):
                 await jobs.enqueue("work", queue="work")
         assert [one for one in hand.scan_iter("jobs:{work}:*") if one.decode().count("-") == 4] == []
+
+
+@pytest.mark.parametrize("queue_as", ["redis"], indirect=True)
+@pytest.mark.parametrize(
+    "command", ["zadd", "zrem", "hset", "hdel", "hincrby", "zscore", "zlexcount", "rpush", "zrange"]
+)
+async def test_what_a_script_has_left_half_done_is_put_right(
+    queue_as: As, hand: Any, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user lacks a command for a while, in which jobs end, fail, are due, and let go of their ordering keys."""
+    monkeypatch.setattr("queue_core.stores.redis.upkeep.SELDOM", 0.0)
+    monkeypatch.setattr("queue_core.worker.leader.IDLE_SLOW", 1.0)
+    async with queue_as("~jobs:* &jobs:* +@all") as jobs:
+        begun = asyncio.Event()
+        lacking = asyncio.Event()
+
+        @jobs.task(queue="work", retry=Retry(max_retries=2, delay=0.1))
+        async def work(ctx: JobContext, fails: int) -> int:
+            begun.set()
+            await lacking.wait()
+            if ctx.attempt <= fails:
+                raise ValueError(fails)
+            return fails
+
+        made = [
+            await work.options(ordering_key=f"k{n % 2}" if n % 3 == 0 else None, delay=n % 4 / 10).enqueue(n % 3)
+            for n in range(40)
+        ]
+        async with working(jobs, concurrency=8, lease=3.0):
+            await begun.wait()
+            hand.execute_command("ACL", "SETUSER", "jobs", f"-{command}")
+            lacking.set()
+
+            async def was_refused() -> bool:
+                return command in refused(hand)
+
+            await until(was_refused)
+            await asyncio.sleep(0.5)  # more of them fail meanwhile
+            hand.execute_command("ACL", "SETUSER", "jobs", f"+{command}")
+            for one in made:
+                await one.result(PATIENCE)
+
+            async def all_right() -> bool:
+                sizes = {name: hand.zcard(f"jobs:{{work}}:{name}") for name in SETS}
+                return {name: size for name, size in sizes.items() if size} == {"completed": len(made)}
+
+            await until(all_right)

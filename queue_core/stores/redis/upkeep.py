@@ -3,83 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from queue_core.errors import StoreRefused
-from queue_core.model.rules import Rules
+from queue_core.model.rules import Rules, rules_of
 from queue_core.model.settings import RedisSettings, RetentionSettings
 from queue_core.ports.store import DueWork
 from queue_core.redis.scripts import Call
+from queue_core.stores.redis.capacity import dead_holds
 from queue_core.stores.redis.change import STATE_FIELDS, VerbScripts, state_of
 from queue_core.stores.redis.delivery import LEADER, ORDER, RedisSignals
 from queue_core.stores.redis.hints import DueHints, Presence
-from queue_core.stores.redis.operations.members import abandon_operations, older_operations
+from queue_core.stores.redis.operations.members import OperationRemoval
 from queue_core.stores.redis.operations.transit import end_moves
-from queue_core.stores.redis.records import entries_of, member_of, operation_of
+from queue_core.stores.redis.records import entries_of
 from queue_core.stores.redis.schedules import first_tick, schedule_keys
-from queue_core.stores.redis.session import CHUNK, RedisLink
+from queue_core.stores.redis.session import CHUNK, RedisLink, chunks
 
-OPERATION_ROUNDS = 20
-"""Parts of members, or of operations, that are looked at in one go."""
-
-
-class OperationRemoval:
-    """One bounded round at a time."""
-
-    def __init__(self, link: RedisLink, kept: float | None) -> None:
-        self._link = link
-        # us that ended operations are kept; None: for ever
-        self._kept = None if kept is None else round(kept * 1e6)
-
-    async def run(self, now: int) -> None:
-        """Cancel abandoned operations; delete those that ended before the retention."""
-        await abandon_operations(self._link, now)
-        if self._kept is None:
-            return
-        rounds = OPERATION_ROUNDS
-        for number in await older_operations(self._link, "ended", now - self._kept):
-            rounds -= await self.forget(number, rounds)
-            if rounds <= 0:
-                break
-
-    async def forget(self, number: int, rounds: int = OPERATION_ROUNDS) -> int:
-        """Delete an operation, or as many of its members; return how many parts of them there were."""
-        await self._hide(number)
-        keys = self._link.keys
-        members = keys.operation(number, "members")
-        for done in range(rounds):
-            commands = self._link.batch()
-            commands.lrange(members, 0, CHUNK - 1)
-            (texts,) = await self._link.send(commands)
-            commands = self._link.snapshot()
-            for key in keys.operations_of(member_of(text).id for text in texts):
-                commands.zrem(key, number)
-            commands.ltrim(members, len(texts), -1)
-            if len(texts) < CHUNK:
-                # Last, since until then the next round continues here.
-                commands.zrem(keys.operations_in("ended"), number)
-                await self._link.send(commands)
-                return done + 1
-            await self._link.send(commands)
-        return rounds
-
-    async def _hide(self, number: int) -> None:
-        """Remove an operation from the lists."""
-        keys = self._link.keys
-        commands = self._link.batch()
-        commands.hgetall(keys.operation(number))
-        (row,) = await self._link.send(commands)
-        signatures: Iterable[str] = operation_of(number, row).request.signatures if row else ()
-        commands = self._link.snapshot()
-        commands.unlink(keys.operation(number), *(keys.operation(number, name) for name in ("ids", "changed")))
-        names = ["unfinished", "preparing", "uncounted", *(f"of:{signature}" for signature in signatures)]
-        for key in (keys.operations, *map(keys.operations_in, names)):
-            commands.zrem(key, number)
-        await self._link.send(commands)
-
+logger = logging.getLogger("queue_core.worker")
 
 ROUNDS = 20
 """Parts of one kind and queue removed in one go: 10,000 jobs a second at the least."""
@@ -89,6 +34,8 @@ LOST_SECONDS = 86400
 """How long the entry of a lost worker is shown."""
 SELDOM = 60.0
 """Seconds between two checks of what grows slowly."""
+SETS_AT_ONCE = 500
+"""Queues of which the sizes of sets are compared in one go: some 4 ms of the server."""
 AT_ONCE = 100
 """Sets looked at in one round. While none of them has anything to remove, that is all."""
 AGAIN_US = 3600 * 1_000_000
@@ -151,6 +98,49 @@ def _moment(name: str, score: float) -> int:
     return (int(score) >> 27) * 60_000_000 if name in _BY_MINUTE else int(score)
 
 
+_STATES = ("pending", "blocked", "scheduled", "retrying", "running")
+"""The sets in one of which each unfinished job is."""
+_PLACES = ("unfinished", *_STATES, "completed", "cancelled", "dlq", "admitted", "order_wait")
+
+
+class StateSets:
+    """Puts jobs back into the sets that their states ask for.
+
+    A script is not undone when it fails in its middle, as where the user lacks a command or a key holds something else.
+    Its jobs would never run, for they are looked for in these sets, whose sizes add up to that of `unfinished` else.
+    """
+
+    def __init__(self, link: RedisLink, rules: Rules) -> None:
+        self._link = link
+        self._rules = rules
+        self._last = ""
+
+    async def run(self, queues: Sequence[str]) -> None:
+        """Look at queues, some at a time, in turn; and at each job of those whose sizes do not agree."""
+        turn = [one for one in queues if one > self._last] + [one for one in queues if one <= self._last]
+        turn = turn[:SETS_AT_ONCE]
+        self._last = turn[-1] if turn else ""
+        calls = [Call("agree", self._link.of(queue, ("unfinished", *_STATES)), []) for queue in turn]
+        for queue, agree in zip(turn, await self._link.run_many(calls), strict=True):
+            if not agree:
+                await self.mend(queue)
+
+    async def mend(self, queue: str) -> None:
+        """Look at each job of a queue."""
+        changed, rules = 0, rules_of(self._rules, queue)
+        for key in self._link.of(queue, ("unfinished", *_STATES)):
+            cursor = -1
+            while cursor:
+                commands = self._link.batch()
+                commands.zscan(key, max(cursor, 0), count=CHUNK)
+                ((cursor, found),) = await self._link.send(commands)
+                for ids in chunks([job_id for job_id, _ in found]):
+                    keys = self._link.of(queue, (*_PLACES, *(f"job:{job_id}" for job_id in ids)))
+                    changed += await self._link.run("put_right", keys, [rules.open_keys, dead_holds(rules), *ids])
+        if changed:
+            logger.warning("put %d jobs of queue '%s' where their states ask for: a script has failed", changed, queue)
+
+
 class RedisUpkeep:
     """One bounded round at a time."""
 
@@ -158,6 +148,7 @@ class RedisUpkeep:
         self._link = link
         self._verbs = VerbScripts(link, rules)
         self._operation_removal = OperationRemoval(link, retention.operations)
+        self._state_sets = StateSets(link, rules)
         retentions = {
             "completed": ("expired_completed", retention.completed),
             "cancelled": ("expired_cancelled", retention.completed),
@@ -187,6 +178,7 @@ class RedisUpkeep:
             self._seldom_at = time.monotonic()
             await self._forget_workers(now)
             await self._forget_ticks(now)
+            await self._state_sets.run(queues)
 
     async def _expire(self, wanted: Sequence[_Set], now: int) -> None:
         for _ in range(ROUNDS):

@@ -12,7 +12,7 @@ from queue_core.model.job import LogLine
 from queue_core.model.operation import UNCHANGED, Author, ChangeOptions, OperationRequest
 from queue_core.model.settings import RedisSettings, RetentionSettings
 from queue_core.redis import keys as documentation
-from queue_core.stores.redis import upkeep
+from queue_core.stores.redis.operations import members
 from queue_core.stores.redis.session import CHUNK
 from queue_core.stores.redis.store import RedisStore
 from tests.conformance.making import QUEUE, UNKNOWN, new_job
@@ -174,7 +174,7 @@ async def test_every_key_of_operations_is_documented(world: World, client: Redis
 async def test_a_large_one_is_forgotten_in_bounded_rounds(
     world: World, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "OPERATION_ROUNDS", 2)
+    monkeypatch.setattr(members, "OPERATION_ROUNDS", 2)
     large = await world.operations.create(OperationRequest("edit", "many", Author("ana", "here")))
     ids = [f"job-{number}" for number in range(3 * CHUNK)]
     await world.operations.add(large.number, ids)

@@ -1,16 +1,18 @@
-"""The members of operations in a list, what they have changed in a text of marks; and how operations move."""
+"""The members of operations in a list, what they have changed in a text of marks; how operations move, and go."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from queue_core.model.operation import ABANDONED, ENDED, MOVES, NEVER_STARTED, MemberJob, OperationState
 from queue_core.redis.scripts import Call
-from queue_core.stores.redis.records import FrozenMember, member_of, note_text
+from queue_core.stores.redis.records import FrozenMember, member_of, note_text, operation_of
 from queue_core.stores.redis.session import CHUNK, RedisLink, chunks
 
 MARKS_STEP = 10_000
 """Marks read in one go."""
+OPERATION_ROUNDS = 20
+"""Parts of members, or of operations, that are looked at in one go."""
 
 
 class Members:
@@ -135,3 +137,58 @@ async def older_operations(link: RedisLink, name: str, until: int) -> list[int]:
     commands.zrangebyscore(link.keys.operations_in(name), "-inf", f"({until}", start=0, num=CHUNK)
     (numbers,) = await link.send(commands)
     return [int(number) for number in numbers]
+
+
+class OperationRemoval:
+    """One bounded round at a time."""
+
+    def __init__(self, link: RedisLink, kept: float | None) -> None:
+        self._link = link
+        # us that ended operations are kept; None: for ever
+        self._kept = None if kept is None else round(kept * 1e6)
+
+    async def run(self, now: int) -> None:
+        """Cancel abandoned operations; delete those that ended before the retention."""
+        await abandon_operations(self._link, now)
+        if self._kept is None:
+            return
+        rounds = OPERATION_ROUNDS
+        for number in await older_operations(self._link, "ended", now - self._kept):
+            rounds -= await self.forget(number, rounds)
+            if rounds <= 0:
+                break
+
+    async def forget(self, number: int, rounds: int = OPERATION_ROUNDS) -> int:
+        """Delete an operation, or as many of its members; return how many parts of them there were."""
+        await self._hide(number)
+        keys = self._link.keys
+        members = keys.operation(number, "members")
+        for done in range(rounds):
+            commands = self._link.batch()
+            commands.lrange(members, 0, CHUNK - 1)
+            (texts,) = await self._link.send(commands)
+            commands = self._link.snapshot()
+            for key in keys.operations_of(member_of(text).id for text in texts):
+                commands.zrem(key, number)
+            commands.ltrim(members, len(texts), -1)
+            if len(texts) < CHUNK:
+                # Last, since until then the next round continues here.
+                commands.zrem(keys.operations_in("ended"), number)
+                await self._link.send(commands)
+                return done + 1
+            await self._link.send(commands)
+        return rounds
+
+    async def _hide(self, number: int) -> None:
+        """Remove an operation from the lists."""
+        keys = self._link.keys
+        commands = self._link.batch()
+        commands.hgetall(keys.operation(number))
+        (row,) = await self._link.send(commands)
+        signatures: Iterable[str] = operation_of(number, row).request.signatures if row else ()
+        commands = self._link.snapshot()
+        commands.unlink(keys.operation(number), *(keys.operation(number, name) for name in ("ids", "changed")))
+        names = ["unfinished", "preparing", "uncounted", *(f"of:{signature}" for signature in signatures)]
+        for key in (keys.operations, *map(keys.operations_in, names)):
+            commands.zrem(key, number)
+        await self._link.send(commands)

@@ -28,7 +28,13 @@ from queue_core.model.states import FINAL, Status
 from queue_core.model.text import storable
 from queue_core.model.triage.signatures import SignatureFacts
 from queue_core.stores.redis import change
-from queue_core.stores.redis.operations.members import Members, abandon_operations, move_call, state_keys
+from queue_core.stores.redis.operations.members import (
+    Members,
+    OperationRemoval,
+    abandon_operations,
+    move_call,
+    state_keys,
+)
 from queue_core.stores.redis.operations.steps import make_steps
 from queue_core.stores.redis.records import (
     UNKNOWN,
@@ -42,7 +48,6 @@ from queue_core.stores.redis.records import (
 )
 from queue_core.stores.redis.session import CHUNK, RedisLink, Regain, chunks, microseconds
 from queue_core.stores.redis.statistics.signatures import set_facts, set_filter
-from queue_core.stores.redis.upkeep import OperationRemoval
 
 
 class RedisOperations:
