@@ -43,6 +43,8 @@ SLOW = (
     "redis/store/test_rules_at_once.py",
     "redis/store/test_scale.py",
     "redis/test_fallback.py",
+    "redis/test_rights.py::test_no_job_is_acknowledged",
+    "redis/test_rights.py::test_what_a_script_has_left",
     "redis_topology/",
     "simulation/test_many.py",
     "sqlite/test_operations_processes.py",
