@@ -1,4 +1,4 @@
-"""What a queue object does with one job at a time, and with lists of jobs."""
+"""The methods of a queue object that read, list, cancel, change and claim single jobs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SIGNATURE = re.compile(r"[0-9a-f]{12}")
 
 
 class JobVerbs(ABC):
-    """What a queue object does with one job at a time; all raise `StoreUnavailable` when the store does not answer."""
+    """The part of `JobQueue` about single jobs; all raise `StoreUnavailable` when the store does not answer."""
 
     settings: JobsSettings
     tasks: TaskRegistry

@@ -19,7 +19,7 @@ logger = logging.getLogger("queue_core.delivery")
 
 DUTY, OTHERS = "delivery", "delivery by others"
 """Names in the table of leaders: which Redis delivers for the database, and that another one is in use beside it."""
-PLACE = "database"
+DATABASE = "database"
 """Name in the table of leaders of the database that the two before were written for: a copy of it has them, too."""
 WINDOW = 75.0
 """Seconds for which a pair counts as in use after it was last confirmed."""
@@ -157,8 +157,8 @@ class Pairing:
             return
         # Redis is written last and read first: what it confirms is stored in its database.
         kept, _ = await self._delivery.kept()
-        self._here, led = await self._store.leaders_here((DUTY, OTHERS, PLACE))
-        place = led.get(PLACE)
+        self._here, led = await self._store.leaders_here((DUTY, OTHERS, DATABASE))
+        place = led.get(DATABASE)
         if place is not None and self._here not in ("", place.worker):
             # A copy: this database has never been paired, nor was it the one that this process has seen so.
             led, self._identity = {}, ""
@@ -213,7 +213,7 @@ class Pairing:
             ours = f"{identity} {delivery.place}"
             kept = _live(pair)
             name = kept.worker if kept is not None and kept.worker.startswith(f"{identity} ") else ours
-            if self._here and not await self._store.acquire_leadership(PLACE, self._here, WINDOW):
+            if self._here and not await self._store.acquire_leadership(DATABASE, self._here, WINDOW):
                 return  # that of the original, which the copy took with it a moment ago
             if not await self._store.acquire_leadership(DUTY, name, WINDOW):
                 return  # another process was first: the next check finds its pair

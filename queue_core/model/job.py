@@ -358,8 +358,8 @@ LINE_BYTES = 4096
 """UTF-8 bytes of a line; a longer one is cut."""
 
 
-class Place(NamedTuple):
-    """The place of a line in the log of its job."""
+class LogPosition(NamedTuple):
+    """Where a line is in the log of its job."""
 
     # the job's count over all attempts
     number: int
@@ -368,7 +368,7 @@ class Place(NamedTuple):
     line: int
 
 
-NOWHERE = Place(0, 0, 0)
+LOG_START = LogPosition(0, 0, 0)
 """The place before the first line."""
 
 
@@ -380,7 +380,7 @@ def cut_line(text: str) -> str:
     return data[: LINE_BYTES - len(MARK.encode())].decode(errors="ignore") + MARK
 
 
-def placed(last: Place, lines: Iterable[LogLine]) -> Iterator[tuple[Place, LogLine]]:
+def placed(last: LogPosition, lines: Iterable[LogLine]) -> Iterator[tuple[LogPosition, LogLine]]:
     """Yield the lines of a job's running attempt that follow the last one there is, with their places.
 
     Those that do not were written before, and the answer got lost. An attempt counts on from where the one before it
@@ -389,7 +389,7 @@ def placed(last: Place, lines: Iterable[LogLine]) -> Iterator[tuple[Place, LogLi
     for line in lines:
         start, done = (last.number - last.line, last.line) if last.token == line.token else (last.number, 0)
         if line.line > done:
-            last = Place(start + line.line, line.token, line.line)
+            last = LogPosition(start + line.line, line.token, line.line)
             yield last, line
 
 

@@ -11,15 +11,15 @@ from math import inf
 from typing import Any
 
 from queue_core.model.job import (
-    NOWHERE,
+    LOG_START,
     Attempt,
     Claim,
     Job,
     JobResult,
     LogEntry,
+    LogPosition,
     NewJob,
     OutcomeKind,
-    Place,
     Ready,
     headers_text,
 )
@@ -90,7 +90,7 @@ class JobRow:
     attempts: list[Attempt] = field(default_factory=list)
     log: deque[LogEntry] = field(default_factory=deque)
     # the number of its last line
-    log_end: Place = NOWHERE
+    log_end: LogPosition = LOG_START
 
     @property
     def id(self) -> str:

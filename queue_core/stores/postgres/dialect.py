@@ -106,7 +106,7 @@ def _status(row: Row) -> Status:
 
 DIALECT = Dialect(moment, _tags, _status)
 
-PLACES: dict[str, frozenset[Status]] = {
+VIEWS: dict[str, frozenset[Status]] = {
     "running_jobs": frozenset({Status.RUNNING}),
     "waiting_jobs": UNFINISHED - {Status.RUNNING},
     "dead_jobs": frozenset({Status.DEAD}),
@@ -153,7 +153,7 @@ def conditions(where: Filter, schema: str) -> PostgresConditions | None:
         QueueCoreError: a term that `queue_core.model.filters.parse` would not have made.
     """
     wanted = where.statuses()
-    held = {"trashed_jobs": frozenset({Status.DEAD})} if where.trash else PLACES
+    held = {"trashed_jobs": frozenset({Status.DEAD})} if where.trash else VIEWS
     places = tuple(place for place, states in held.items() if states & wanted)
     if not places:
         return None

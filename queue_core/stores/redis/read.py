@@ -28,7 +28,7 @@ from queue_core.model.rules import Rules
 from queue_core.model.settings import RedisSettings
 from queue_core.model.triage.signatures import SignatureDeaths, StoredFacts, TypeRuns
 from queue_core.stores.redis.logs import read_log, read_types
-from queue_core.stores.redis.records import LIGHT, Entry, Place, attempts_of, homes, job_of, microseconds_of, moment
+from queue_core.stores.redis.records import LIGHT, Entry, Position, attempts_of, homes, job_of, microseconds_of, moment
 from queue_core.stores.redis.search import FilterScan, allowed, counted, listed, sifted, unsifted
 from queue_core.stores.redis.session import SCHEMA, RedisLink, Regain, chunks
 from queue_core.stores.redis.statistics import groups, text_search, totals
@@ -157,7 +157,7 @@ class RedisInspector:
         return sum(await self._link.send(commands)) if keys else 0
 
     async def _parts(
-        self, where: Filter, queues: Iterable[str], order: Order, after: Place | None
+        self, where: Filter, queues: Iterable[str], order: Order, after: Position | None
     ) -> AsyncIterator[Sequence[Entry]]:
         """Yield what may match; what a filter names by whole signatures was sifted by Redis."""
         queues = allowed(queues, where)

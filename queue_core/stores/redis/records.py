@@ -288,7 +288,7 @@ def _float(text: str | None) -> float | None:
     return None if text is None else float(text)
 
 
-Place = tuple[int, str]
+Position = tuple[int, str]
 """Time and id, by which lists are sorted."""
 
 

@@ -11,7 +11,7 @@ from queue_core.model.filters.terms import WHOLE as WHOLE_SIGNATURE
 from queue_core.model.job import parse_id
 from queue_core.model.report import Order
 from queue_core.model.states import FINAL, UNFINISHED, Status
-from queue_core.stores.redis.records import Entry, Place, homes, job_of, microseconds_of, moment
+from queue_core.stores.redis.records import Entry, Position, homes, job_of, microseconds_of, moment
 from queue_core.stores.redis.session import RedisLink, chunks
 from queue_core.stores.redis.statistics.cursors import SetCursor, SiftedCursor, causes, walk
 from queue_core.stores.redis.statistics.releases import ReleaseNames
@@ -305,7 +305,7 @@ _DEAD = Term("status", "=", Status.DEAD.value)
 
 
 async def listed(
-    link: RedisLink, where: Filter, queues: Sequence[str], order: Order, after: Place | None, sift: bool = False
+    link: RedisLink, where: Filter, queues: Sequence[str], order: Order, after: Position | None, sift: bool = False
 ) -> AsyncIterator[Sequence[Entry]]:
     """Yield what is in the sets that can hold matching jobs, in parts, in order, from behind a place on.
 

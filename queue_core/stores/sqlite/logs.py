@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from queue_core.errors import JobNotFound
-from queue_core.model.job import LINES, NOWHERE, LogEntry, LogLine, Place, placed
+from queue_core.model.job import LINES, LOG_START, LogEntry, LogLine, LogPosition, placed
 from queue_core.model.report import JobStack, LogPage, TypeInfo
 from queue_core.model.text import storable
 from queue_core.ports.operations import STACKS_IN_ALL, STACKS_OF_A_JOB
@@ -22,14 +22,14 @@ class _RunningJob(NamedTuple):
 
     number: int
     token: int
-    last: Place
+    last: LogPosition
 
 
 def append(transaction: Transaction, lines: Sequence[LogLine]) -> list[bool]:
     """Append lines to the logs of jobs; return for each whether its token still holds."""
     running: dict[str, _RunningJob] = {}
     for job_id, number, token, *last in transaction.rows("logs/held", (texts({line.id for line in lines}),)):
-        running[job_id] = _RunningJob(number, token, NOWHERE if last[0] is None else Place(*last))
+        running[job_id] = _RunningJob(number, token, LOG_START if last[0] is None else LogPosition(*last))
     answers: list[bool] = []
     mine: dict[str, list[LogLine]] = {}
     for line in lines:

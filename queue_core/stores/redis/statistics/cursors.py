@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from queue_core.model.report import Order
 from queue_core.model.states import Status
 from queue_core.redis.scripts import Call
-from queue_core.stores.redis.records import Entry, Place, homes
+from queue_core.stores.redis.records import Entry, Position, homes
 from queue_core.stores.redis.session import TOGETHER, RedisLink, chunks
 
 FIRST, MOST = 300, 4_800
@@ -23,11 +23,11 @@ class SetCursor:
         self._status = status
         self._size = FIRST
         # everything up to there was read
-        self.last: Place | None = None
+        self.last: Position | None = None
         self.entries = list(entries or ())
         self.ended = entries is not None
 
-    def start(self, order: Order, after: Place | None) -> None:
+    def start(self, order: Order, after: Position | None) -> None:
         """Begin behind a place."""
         self.last = after
         if self.ended:
@@ -74,7 +74,7 @@ class SiftedCursor(SetCursor):
 
 
 async def walk(
-    link: RedisLink, streams: Sequence[SetCursor], order: Order, after: Place | None
+    link: RedisLink, streams: Sequence[SetCursor], order: Order, after: Position | None
 ) -> AsyncIterator[Sequence[Entry]]:
     """Yield the entries of all streams in order, in parts, from behind a place on."""
     for stream in streams:
@@ -102,11 +102,11 @@ def _ready(streams: Sequence[SetCursor], order: Order) -> list[Entry]:
     return part
 
 
-def _place(entry: Entry) -> Place:
+def _place(entry: Entry) -> Position:
     return entry[:2]
 
 
-def _up_to(entries: Sequence[Entry], place: Place, order: Order) -> int:
+def _up_to(entries: Sequence[Entry], place: Position, order: Order) -> int:
     """Return how many of the entries, which are in order, are not behind a place."""
     first, behind = 0, len(entries)
     while first < behind:

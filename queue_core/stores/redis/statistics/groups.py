@@ -10,7 +10,7 @@ from queue_core.model.filters import Filter, Term, holds
 from queue_core.model.report import DeadCount, DeadCounts, SignatureInfo, counts_by_minute
 from queue_core.model.states import Status
 from queue_core.redis.scripts import Call
-from queue_core.stores.redis.records import Entry, Place, job_of, moment, whole
+from queue_core.stores.redis.records import Entry, Position, job_of, moment, whole
 from queue_core.stores.redis.search import FilterScan, allowed, listed, sifted
 from queue_core.stores.redis.session import RedisLink, chunks
 from queue_core.stores.redis.statistics.cursors import causes
@@ -212,7 +212,7 @@ async def dead_counts(link: RedisLink, signature: str) -> DeadCounts:
     return DeadCounts(tuple(rows), total, None if first is None else moment(first))
 
 
-async def last_place(link: RedisLink, queues: Sequence[str], signatures: Iterable[str]) -> Place | None:
+async def last_place(link: RedisLink, queues: Sequence[str], signatures: Iterable[str]) -> Position | None:
     """Return a place in the list of the dead, newest first, before which no job died of some errors.
 
     None: not known.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from queue_core.model.filters import Filter, Searched, Term, has_text
 from queue_core.model.states import Status
-from queue_core.stores.redis.records import Entry, Place, attempts_of, homes, microseconds_of
+from queue_core.stores.redis.records import Entry, Position, attempts_of, homes, microseconds_of
 from queue_core.stores.redis.search import CUT, WHOLE, FilterScan, allowed, listed
 from queue_core.stores.redis.session import RedisLink, chunks
 
@@ -15,7 +15,7 @@ TEXTS = 200
 """Jobs in whose texts is looked at a time: their payloads and tracebacks are some megabytes."""
 
 
-async def search(link: RedisLink, where: Filter, most: int, after: Place | None) -> Searched:
+async def search(link: RedisLink, where: Filter, most: int, after: Position | None) -> Searched:
     """Look at the next dead jobs, newest first, whether they match or not, and return those that do."""
     where = where.having(_DEAD)
     if Status.DEAD not in where.statuses() or most <= 0:
