@@ -122,7 +122,7 @@ def _postgres_redis(settings: JobsSettings) -> Backend:
         PostgresOperations(settings.postgres, rules),
         circuit,
         Pairing(store, dispatcher, place_of(settings.postgres)),
-        check_writes=inspector.check_room,
+        check_writes=inspector.check_writes,
     )
 
 
@@ -149,7 +149,7 @@ def _postgres(settings: JobsSettings) -> Backend:
         PostgresOperations(settings.postgres, rules),
         pairing=Pairing(store, None),
         notification_health=notifications,
-        check_writes=inspector.check_room,
+        check_writes=inspector.check_writes,
     )
 
 

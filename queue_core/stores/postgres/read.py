@@ -44,7 +44,7 @@ from queue_core.stores.postgres.dialect import (
     moment,
     plain_array,
 )
-from queue_core.stores.postgres.session.pool import ConnectionPool, Row, check_room
+from queue_core.stores.postgres.session.pool import ConnectionPool, Row, check_writes
 from queue_core.stores.postgres.statistics import releases, totals
 from queue_core.stores.postgres.statistics.facts import read_blockers, read_server
 from queue_core.stores.postgres.statistics.search import after, cursor_of, search
@@ -322,13 +322,13 @@ class PostgresInspector:
             await self._pool.fetch(connection, "read/ping")
             return time.perf_counter() - began
 
-    async def check_room(self) -> None:
-        """Make sure that the server's disk is not full.
+    async def check_writes(self) -> None:
+        """Make sure that the server's disk is not full, and that it takes writes where one was asked for that does.
 
         Raises:
-            StoreUnavailable: it is, or there was no answer in time.
+            StoreUnavailable: it is, or does not, or there was no answer in time.
         """
-        await check_room(self._pool)
+        await check_writes(self._pool)
 
     async def blockers(self) -> list[dict[str, Any]]:
         return await read_blockers(self._pool)

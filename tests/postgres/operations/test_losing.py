@@ -11,12 +11,15 @@ import psycopg
 import pytest
 
 from jobconsole.embedded.servers import EmbeddedServers
+from jobconsole.exporter.server import Exporter, ExporterOptions
+from queue_core import JobQueue
 from queue_core.errors import ConfigurationError, SchemaMissing, SchemaNewer, StoreUnavailable
 from queue_core.model.filters import Filter
-from queue_core.model.settings import PostgresSettings
+from queue_core.model.settings import PostgresSettings, settings_from
 from queue_core.stores.postgres.migrate import KNOWN, migrate
 from queue_core.stores.postgres.operations import PostgresOperations
 from queue_core.stores.postgres.read import PostgresInspector
+from tests.exporter.test_server import ask
 from tests.postgres.operations.filling import Database
 
 TIMEOUT = 2.0
@@ -121,6 +124,31 @@ async def test_a_server_that_turns_read_only_is_left_for_the_new_primary(
     await operations.close()
 
 
+async def test_health_finds_a_server_that_turns_read_only(own_servers: EmbeddedServers, own_database: Database) -> None:
+    """On the connections that are kept; who asked for a server that may only be read is content."""
+    migrate(own_servers.postgres_url)
+    reading = f"{own_servers.postgres_url}&target_session_attrs=any"
+    settings = settings_from(postgres=own_servers.postgres_url)
+    async with JobQueue(settings=settings) as jobs, JobQueue(postgres=reading) as reader:
+        with Exporter(settings, ExporterOptions(port=0, limit=BOUND)) as exporter:
+
+            async def found() -> tuple[bool, bool, int]:
+                answer, _ = await asyncio.to_thread(ask, exporter, "/healthz")
+                return (await jobs.health()).healthy, (await reader.health()).healthy, answer.status
+
+            await jobs.enqueue("work")
+            assert await found() == (True, True, 200)
+            await own_database.do("alter system set default_transaction_read_only = on")
+            await own_database.do("select pg_reload_conf()")
+            await own_database.until("select current_setting('default_transaction_read_only') = 'on'")
+            assert await found() == (False, True, 503)
+            assert "postgres accepts no writes" in (await jobs.health()).reason
+            await own_database.do("alter system reset default_transaction_read_only")
+            await own_database.do("select pg_reload_conf()")
+            await own_database.until("select current_setting('default_transaction_read_only') = 'off'")
+            assert await found() == (True, True, 200)
+
+
 @pytest.fixture
 async def own_database(own_servers: EmbeddedServers) -> AsyncIterator[Database]:
     async with await psycopg.AsyncConnection.connect(own_servers.postgres_url, autocommit=True) as connection:
@@ -129,9 +157,9 @@ async def own_database(own_servers: EmbeddedServers) -> AsyncIterator[Database]:
 
 async def test_a_missing_schema_is_named_and_found_after_the_migration(empty_postgres_url: str) -> None:
     inspector = PostgresInspector(PostgresSettings(url=empty_postgres_url, timeout=TIMEOUT))
-    for ask in (inspector.overview, inspector.tallies, inspector.conservation):
+    for read in (inspector.overview, inspector.tallies, inspector.conservation):
         with pytest.raises(SchemaMissing, match="run 'jobconsole migrate'"):
-            await ask()
+            await read()
     facts = await inspector.facts()
     assert (facts["schema"], facts["schema_known"]) == (0, KNOWN)
     assert facts["partitions_ahead_days"] is None

@@ -54,6 +54,9 @@ EXPECTED = (
 """What this package's statements, and how the driver reads their answers, rest on. A role, a database, an address or
 the environment may set it otherwise for other programs."""
 
+WRITABLE = "read-write"
+"""The server that is asked for by `target_session_attrs`, unless the address names another."""
+
 REFUSAL = re.compile(r"unsupported startup parameter.*\boptions\b|command-line options")
 """Errors of poolers about a connection with options of its own: PgBouncer, and RDS Proxy."""
 
@@ -124,6 +127,12 @@ def found_pooler(settings: PostgresSettings, why: str) -> None:
         logger.warning("a pooler is in front of PostgreSQL, going on as with jobs.postgres.prepare: false (%s)", why)
 
 
+def wanted_server(settings: PostgresSettings) -> str:
+    """Return the `target_session_attrs` of all connections."""
+    url = "" if settings.url is None else settings.url.get_secret_value()
+    return str(read_address(url).get("target_session_attrs") or WRITABLE)
+
+
 def connection_options(settings: PostgresSettings, ours: str = "", expected: str = EXPECTED) -> dict[str, Any]:
     """Return the keyword arguments of `psycopg.connect` that every connection here is opened with.
 
@@ -145,7 +154,7 @@ def connection_options(settings: PostgresSettings, ours: str = "", expected: str
         "prepare_threshold": 2 if prepared else None,
         # Of several hosts each has its part: one that hangs must not take the time of the next one.
         "connect_timeout": max(2, int(settings.timeout / hosts)),
-        "target_session_attrs": read.get("target_session_attrs") or "read-write",
+        "target_session_attrs": wanted_server(settings),
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 3,

@@ -34,7 +34,15 @@ from queue_core.stores.postgres.session.bounds import (
     patient_ms,
     run_bounded,
 )
-from queue_core.stores.postgres.session.connection import close_all, connect, connection_options, found_pooler, prepares
+from queue_core.stores.postgres.session.connection import (
+    WRITABLE,
+    close_all,
+    connect,
+    connection_options,
+    found_pooler,
+    prepares,
+    wanted_server,
+)
 from queue_core.stores.postgres.session.failures import (
     BROKEN,
     FORGOTTEN,
@@ -323,13 +331,20 @@ class ConnectionPool:
         await self._drop(self._generation)
 
 
-async def check_room(pool: ConnectionPool) -> None:
-    """Make sure that the server's disk takes 64 KiB more, which do not stay. Who may only read can ask as well.
+async def check_writes(pool: ConnectionPool) -> None:
+    """Make sure that the server takes writes, and its disk 64 KiB more, which do not stay; rights are not looked at.
+
+    A connection is made to a server that can be written, which may change while it is kept. Who asked for one that can
+    only be read gets no error.
 
     Raises:
-        StoreUnavailable: no connection or no answer in time; or, as `NoRoom`, it does not take them.
+        StoreUnavailable: no connection or no answer in time; as `NoWrites`, transactions have become read-only; as
+            `NoRoom`, the disk is full.
     """
     async with pool.snapshot() as connection:
+        ((reads,),) = await pool.fetch(connection, "pool/reads_alone")
+        if reads and wanted_server(pool.settings) == WRITABLE:
+            raise pg.ReadOnlySqlTransaction("sessions are read-only (default_transaction_read_only is on)")
         with suppress(pg.ConfigurationLimitExceeded):  # of such files, which is not the disk's
             await connection.execute(load("pool/room"), prepare=False)
 

@@ -2,6 +2,10 @@
 -- Begin a transaction whose statements see one moment, and nothing else; behind it come the bounds.
 BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY
 
+-- name: reads_alone
+-- Whether transactions that do not ask for writes in so many words may only read, and enqueues therefore fail.
+SELECT current_setting('default_transaction_read_only')::bool
+
 -- name: room
 -- Make the server write some 100 KB to the disk of this database, in a file that ends with the statement: they are more than fits
 -- into this memory. No right is needed for it, and nothing is written to a table.
