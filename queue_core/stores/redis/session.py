@@ -45,6 +45,12 @@ LARGEST = 4 << 20
 """Characters in one script; one job may have more."""
 TOGETHER = 20
 """Scripts in one round trip, which is some 80 ms of Redis."""
+FEW = 20
+"""So many jobs are looked for in every queue without asking which jobs these have."""
+ASKED = 100
+"""Queues asked for that in one round trip."""
+HOMES = ("unfinished", "completed", "cancelled", "dlq", "trash")
+"""The sets of a queue; each of its jobs is in one of them."""
 CONNECTIONS = 32
 """Calls of one process on their way at a time."""
 
@@ -308,12 +314,25 @@ class RedisLink:
         wanted = list(dict.fromkeys(ids))
         found: dict[str, tuple[str, list[Any]]] = {}
         # One that goes from one queue to another one may be seen in neither, but not twice.
-        for _ in range(2):
+        for attempt in range(2):
             if wanted:
-                rows = await self.read({queue: wanted for queue in (await self.queues_and_time())[0]}, fields)
+                queues = (await self.queues_and_time())[0]
+                many = attempt == 0 and len(wanted) > FEW
+                places = await self._homes(queues, wanted) if many else dict.fromkeys(queues, wanted)
+                rows = await self.read(places, fields)
                 found |= {job_id: (queue, row) for (queue, job_id), row in rows.items()}
                 wanted = [job_id for job_id in wanted if job_id not in found]
         return found
+
+    async def _homes(self, queues: Sequence[str], wanted: list[str]) -> dict[str, list[str]]:
+        """Return which of these ids each queue may have: all of them where it has more jobs than that."""
+        known, places = set(wanted), dict.fromkeys(queues, wanted)
+        for some in chunks(queues, ASKED):
+            calls = [Call("members", self.of(queue, HOMES), [len(wanted)]) for queue in some]
+            for queue, members in zip(some, await self.run_many(calls), strict=True):
+                if members is not None:
+                    places[queue] = [job_id for job_id in dict.fromkeys(members) if job_id in known]
+        return {queue: ids for queue, ids in places.items() if ids}
 
     async def find_near(self, guesses: Mapping[str, str], fields: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:
         """Return where jobs are like `find`, given the queue where each is looked for first, as id → queue."""

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
 from queue_core.model.filters import parse
+from queue_core.model.operation import Author, OperationRequest
+from queue_core.redis.scripts import Call
+from queue_core.stores.redis.session import RedisLink
 from tests.conformance.world import STATES, World
 from tests.redis.store.inserting import claimed, inserted
 from tests.redis.store.stored import Look, changes
@@ -130,3 +138,30 @@ async def test_reads_change_nothing(world: World, look: Look) -> None:
     await store.next_due()
     await store.queues()
     assert changes(before, await look()) == {}
+
+
+@pytest.mark.parametrize(("queues", "more"), [(60, 0), (240, 0), (240, 300)])
+async def test_jobs_of_many_queues_are_looked_for_where_they_may_be(
+    world: World, monkeypatch: pytest.MonkeyPatch, queues: int, more: int
+) -> None:
+    """Not each in every queue: to write an operation down took the square of the queues."""
+    ids = [await world.job_in(("dead", "queued", "trashed")[n % 3], queue=f"q{n}") for n in range(queues)]
+    large = await world.insert_many(more, queue="large")
+    run_many, asked, read = RedisLink.run_many, [0], [0]
+
+    async def counted(self: RedisLink, calls: Sequence[Call], together: bool = False) -> list[Any]:
+        asked[0] += sum(call.name == "members" for call in calls)
+        read[0] += sum(len(call.keys) for call in calls if call.name == "read")
+        return await run_many(self, calls, together)
+
+    monkeypatch.setattr(RedisLink, "run_many", counted)
+    request = OperationRequest("delete", "some", Author("ana", "here"))
+    number = (await world.operations.create(request)).number
+    wanted = [*ids, *large[:10]]
+    assert (await world.operations.add(number, wanted)).total == len(wanted)
+    # A queue with more jobs than are looked for is asked for each of them.
+    assert (asked[0], read[0]) == (queues + bool(more), queues + (len(wanted) if more else 0))
+    assert await world.operations.move(number, "running")
+    step = await world.operations.step(number, 1000)
+    assert sorted(step.changed.ids) == sorted(ids[::3])
+    assert read[0] <= 3 * len(wanted)

@@ -95,3 +95,24 @@ for _, cause in ipairs(causes) do
   found[n + 3], found[n + 4] = newest[cause], redis.call('ZSCORE', KEYS[1], newest[cause])
 end
 return found
+
+-- name: members
+-- Read the ids of all jobs of a queue where they are few.
+-- KEYS: the ZSETs that its jobs are in
+-- ARGV: 1 how many are few
+-- Returns the ids; nothing where there are more, or a key holds a foreign value.
+local count = 0
+for _, key in ipairs(KEYS) do
+  local size = redis.pcall('ZCARD', key)
+  count = count + (type(size) == 'number' and size or math.huge)
+end
+if count > tonumber(ARGV[1]) then
+  return false
+end
+local ids = {}
+for _, key in ipairs(KEYS) do
+  for _, id in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+    ids[#ids + 1] = id
+  end
+end
+return ids
