@@ -378,7 +378,7 @@ class RedisDispatcher:
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks about the server; what a server does not report is None."""
         async with within(self._timeout):
-            return await server_facts(self._client)
+            return await server_facts(self._client, self._keys)
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""

@@ -12,6 +12,8 @@ from redis.exceptions import ResponseError
 
 from queue_core.redis.cluster import ClusterClient
 from queue_core.redis.failover import Sentinels
+from queue_core.redis.keys import Keys
+from queue_core.redis.rehearsal import find_refused
 
 _NAMES = {
     "version": "valkey_version",
@@ -28,15 +30,16 @@ _NAMES = {
 }
 
 
-async def server_facts(client: Redis) -> dict[str, Any]:
+async def server_facts(client: Redis, keys: Keys, store: bool = False) -> dict[str, Any]:
     """Return what a server reports about itself; what it does not report is None.
 
     `clock_skew` in seconds, its minus ours; `cluster`: None, or the state, the slots that are served by any node, the
     number of servers that serve some, and where all of them are used, how many have no replica or are away;
-    `sentinel`: None, or what Sentinels find; tcp_keepalive in seconds; appendfsync.
+    `sentinel`: None, or what Sentinels find; tcp_keepalive in seconds; appendfsync; `refused`: what this user may not
+    run of what a Redis needs that delivers, or is the `store` as well, with the answers.
     """
     if isinstance(client, ClusterClient):
-        return await _of_nodes(client)
+        return await _of_nodes(client, keys, store)
     information: Mapping[str, Any] = await client.info("everything")
     seconds, microseconds = await client.time()
     skew = seconds + microseconds / 1e6 - time.time()
@@ -48,14 +51,16 @@ async def server_facts(client: Redis) -> dict[str, Any]:
         "appendfsync": await _setting(client, "appendfsync"),
         "cluster": await _cluster(client) if information.get("cluster_enabled") else None,
         "sentinel": await finder.facts() if isinstance(finder, Sentinels) else None,
+        "refused": await find_refused(client, keys, store),
     }
 
 
-async def _of_nodes(client: ClusterClient) -> dict[str, Any]:
+async def _of_nodes(client: ClusterClient, keys: Keys, store: bool) -> dict[str, Any]:
     """Return the facts of the nodes that serve slots, of each fact the worst one."""
     client.topology.doubtful = True
     nodes = await client.masters()
-    answers = await asyncio.gather(*(server_facts(node) for node in nodes.values()), return_exceptions=True)
+    asked = (server_facts(node, keys, store) for node in nodes.values())
+    answers = await asyncio.gather(*asked, return_exceptions=True)
     found = [one for one in answers if not isinstance(one, BaseException)]
     if not found:
         raise next(one for one in answers if isinstance(one, BaseException))
@@ -87,6 +92,8 @@ _WORST: Mapping[str, Callable[[Sequence[Any]], Any]] = {
     "tcp_keepalive": _least,
     "appendfsync": lambda values: "no" if "no" in values else values[0],
     "rdb_last_bgsave_status": _other_than("ok"),
+    # users are each node's own
+    "refused": lambda values: {name: why for one in values for name, why in one.items()},
 }
 
 

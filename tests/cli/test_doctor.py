@@ -34,7 +34,7 @@ POSTGRES: dict[str, Any] = {
 REDIS: dict[str, Any] = {
     "version": None, "redis_version": "7.0.15", "aof_enabled": 1, "aof_last_write_status": "ok", "maxmemory": 0,
     "maxmemory_policy": "noeviction", "used_memory": 1 << 20, "role": "master", "evicted_keys": 0, "clock_skew": 0.0,
-    "tcp_keepalive": 300, "appendfsync": "everysec", "cluster": None,
+    "tcp_keepalive": 300, "appendfsync": "everysec", "cluster": None, "refused": {},
 }  # fmt: skip
 QUEUE = QueueInfo("work", False, {}, 0, 0, 0, 0, 0, None)
 WORKER = WorkerInfo("w", "h", 1, "1", ("work",), ("task",), 10, 0, False, NOW, NOW, 1.0, False)
@@ -160,6 +160,7 @@ class TestJudgement:
             ({"maxmemory": (1 << 20) + 1}, "redis memory", "warn", "maxmemory"),
             ({"clock_skew": 3.0}, "redis clock", "warn", "NTP"),
             ({"tcp_keepalive": 0}, "redis keepalive", "warn", "300"),
+            ({"refused": {"zadd": "not allowed"}}, "redis rights", "fail", "+@write"),
             ({"appendfsync": "no"}, "redis persistence", "warn", "everysec"),
             ({"appendfsync": "no", "backend": "redis"}, "redis persistence", "fail", "loses jobs"),
             ({"cluster": {"state": "fail", "slots": 0, "servers": 0}}, "redis cluster", "fail", "every slot"),
@@ -171,6 +172,10 @@ class TestJudgement:
         (check,) = [check for check in check_redis(REDIS | facts) if check.level != "ok"]
         assert (check.name, check.level) == (name, level)
         assert advice in check.advice
+
+    def test_who_only_looks_needs_no_rights_to_write(self) -> None:
+        facts = REDIS | {"refused": {"zadd": "not allowed"}}
+        assert {check.level for check in check_redis(facts, read_only=True)} == {"ok"}
 
     @pytest.mark.parametrize(("policy", "level"), [("noeviction", "fail"), ("allkeys-lru", "ok")])
     def test_a_full_redis_accepts_no_writes(self, policy: str, level: str) -> None:

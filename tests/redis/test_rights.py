@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from jobconsole.core.doctor.redis import RIGHTS
 from jobconsole.embedded.servers import EmbeddedServers
 from jobconsole.exporter.reading import Reader
 from queue_core import JobContext
@@ -19,6 +20,9 @@ from queue_core.model.filters import Filter
 from queue_core.model.retry import Retry
 from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
+from queue_core.redis.client import keys_of, make_client
+from queue_core.redis.keys import Keys
+from queue_core.redis.rehearsal import commands_of, find_refused
 from queue_core.stores.postgres.migrate import migrate
 from tests.cli.running import Cli
 from tests.conformance.working import until, until_status, working
@@ -27,6 +31,7 @@ from tests.redis_topology.clients import plain_client
 
 PATIENCE = 30.0
 OPERATING = Path(__file__).parents[2] / "docs" / "operating.md"
+CORE = Path(__file__).parents[2] / "queue_core"
 MODES = ("redis", "postgres+redis")
 
 As = Callable[[str], JobQueue]
@@ -108,18 +113,32 @@ async def run_and_show(jobs: JobQueue) -> None:
             assert await heard
 
 
-def commands_of(jobs: JobQueue) -> Cli:
+def command_line(jobs: JobQueue) -> Cli:
     """Return the command line for the servers of a queue."""
     names = {"REDIS__URL": jobs.settings.redis.url, "POSTGRES__URL": jobs.settings.postgres.url}
     given = {f"JOBS__{name}": url.get_secret_value() for name, url in names.items() if url is not None}
     return Cli(given if len(given) > 1 else {"JOBS__QUEUE_BACKEND": "redis", **given})
 
 
+def used(hand: Any) -> set[str]:
+    """Return the commands that were run since the statistics were reset, without the tests' own."""
+    names = {name.removeprefix("cmdstat_") for name in hand.info("commandstats")}
+    return {name.partition("|")[0] for name in names if not name.startswith(("acl", "config"))}
+
+
+OF_CONNECTIONS = {"auth", "client", "discard", "exec", "hello", "info", "multi", "select"}
+"""Commands that are not rehearsed, or are what the rehearsal itself is made of."""
+
+
 async def test_the_documented_user_needs_no_more(queue_as: As, hand: Any) -> None:
     async with queue_as(documented()) as jobs:
+        hand.config_resetstat()
         await run_and_show(jobs)
         assert refused(hand) == set()
-        cli = commands_of(jobs)
+        keys = keys_of(jobs.settings.redis)
+        rehearsed = {str(command[0]).lower() for command in commands_of(keys, jobs.settings.mode == "redis")}
+        assert used(hand) - OF_CONNECTIONS <= rehearsed
+        cli = command_line(jobs)
         checks = (await asyncio.to_thread(cli, "doctor", "--json")).body["checks"]
         assert {one["name"] for one in checks if one["level"] == "fail"} <= {"durability"}
         assert (await asyncio.to_thread(cli, "health")).out.startswith("ok, ")
@@ -127,10 +146,64 @@ async def test_the_documented_user_needs_no_more(queue_as: As, hand: Any) -> Non
     assert refused(hand) <= {"config|get"}
 
 
+def test_the_doctor_advises_what_is_documented() -> None:
+    assert documented() == f"~jobs:* &jobs:* {RIGHTS}"
+
+
+@pytest.mark.parametrize(
+    ("less", "named"),
+    [
+        ("-@scripting", "evalsha"),
+        ("-@pubsub", "subscribe"),
+        ("-@transaction", "multi"),
+        ("-zadd", "zadd"),
+        ("-bzmpop", "bzmpop"),
+        ("-evalsha", "evalsha"),
+        ("resetkeys ~other:*", "zadd"),
+        ("resetchannels", "publish"),
+    ],
+)
+async def test_the_doctor_names_what_the_user_lacks(queue_as: As, hand: Any, less: str, named: str) -> None:
+    async with queue_as(documented()) as jobs:
+        await jobs.enqueue("work")
+    before, cli, settings = set(hand.keys()), command_line(jobs), jobs.settings
+    hand.execute_command("ACL", "SETUSER", "jobs", *less.split())
+    facts = await find_refused(make_client(settings.redis), keys_of(settings.redis), True)
+    found = await asyncio.to_thread(cli, "doctor", "--json")
+    looked = await asyncio.to_thread(cli, "doctor", "--json", "--read-only")
+    assert named in facts
+    assert found.code == 1
+    if less != "resetkeys ~other:*" or settings.mode != "redis":  # else nothing can be read, either
+        (check,) = [one for one in found.body["checks"] if one["name"] == "redis rights"]
+        assert (check["level"], "may not run" in check["said"], RIGHTS in check["advice"]) == ("fail", True, True)
+    assert "redis rights" not in {one["name"] for one in looked.body["checks"]}
+    assert set(hand.keys()) == before
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_every_command_of_a_script_is_rehearsed_and_none_is_run(hand: Any, store: bool) -> None:
+    keys = Keys("jobs:")
+    commands = commands_of(keys, store)
+    packages = ["delivery/redis", *(["stores/redis"] if store else [])]
+    texts = [file.read_text("utf-8") for one in packages for file in (CORE / one / "lua").glob("*.lua")]
+    in_scripts = {name for text in texts for name in re.findall(r"redis\.p?call\('(\w+)'", text)}
+    # INFO is needed by none of them, and these are in the arguments of a script.
+    in_scripts = in_scripts - {"INFO"} | ({"HSET", "RPUSH", "ZADD"} if store else set())
+    assert in_scripts <= {command[0] for command in commands}
+    # What has too few arguments is refused before rights are looked at.
+    with hand.client() as own:
+        for command in [("MULTI",), *commands]:
+            own.connection.send_command(*command)
+            assert own.connection.read_response() == (b"OK" if command == ("MULTI",) else b"QUEUED"), command
+        own.connection.send_command("DISCARD")
+        assert own.connection.read_response() == b"OK"
+    assert hand.keys() == []
+
+
 async def test_without_info_jobs_run(queue_as: As, hand: Any, caplog: pytest.LogCaptureFixture) -> None:
     async with queue_as("~jobs:* &jobs:* +@all -info") as jobs:
         await run_and_show(jobs)
-        found = await asyncio.to_thread(commands_of(jobs), "doctor", "--json")
+        found = await asyncio.to_thread(command_line(jobs), "doctor", "--json")
         assert [one for one in found.body["checks"] if one["name"] == "redis" and "'info' command" in one["said"]]
     assert refused(hand) == {"info"}
     lines = [record.getMessage() for record in caplog.records if record.name != "queue_core.jobs"]

@@ -52,7 +52,9 @@ def run_doctor(options: argparse.Namespace, output: Output) -> int:
     async def checked() -> list[Check]:
         jobs = queue_of(settings)
         try:
-            store, delivery = await asyncio.gather(_store(jobs, settings.read_only), _delivery(jobs))
+            store, delivery = await asyncio.gather(
+                _store(jobs, settings.read_only), _delivery(jobs, settings.read_only)
+            )
             return [*store, *delivery]
         finally:
             await jobs.close()
@@ -66,7 +68,7 @@ def run_doctor(options: argparse.Namespace, output: Output) -> int:
     return FAILED if worst(checks) == "fail" else DONE
 
 
-_STORES = {"sqlite": check_sqlite, "redis": check_redis_store}
+_ON_SERVERS = {"postgres": check_postgres, "redis": check_redis_store}
 
 
 async def _store(jobs: JobQueue, read_only: bool) -> list[Check]:
@@ -76,7 +78,7 @@ async def _store(jobs: JobQueue, read_only: bool) -> list[Check]:
     checks: list[Check] = []
     try:
         facts = await jobs.inspector.facts()
-        found = _STORES[name](facts) if name in _STORES else check_postgres(facts, read_only)
+        found = check_sqlite(facts) if name == "sqlite" else _ON_SERVERS[name](facts, read_only)
         checks = [Check(name, "ok", "answers"), *found]
         if facts["schema"] not in {0, facts["schema_known"]}:
             return checks
@@ -109,14 +111,14 @@ async def _held_up(jobs: JobQueue, reason: str) -> list[Check]:
         return []
 
 
-async def _delivery(jobs: JobQueue) -> list[Check]:
+async def _delivery(jobs: JobQueue, read_only: bool) -> list[Check]:
     from queue_core.ports.delivery import DispatchUnavailable
 
     if jobs.dispatcher is None or not jobs.settings.mode.endswith("+redis"):
         return [one for one in await _pairing(jobs) if one.level != "ok"]
     checks: list[Check] = []
     try:
-        checks = [Check("redis", "ok", "answers"), *check_redis(await jobs.dispatcher.facts())]
+        checks = [Check("redis", "ok", "answers"), *check_redis(await jobs.dispatcher.facts(), read_only)]
         return [*checks, *await _pairing(jobs)]
     except (DispatchUnavailable, OSError) as error:
         return [unreachable("redis", str(error)), *checks[1:]]

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jobconsole.core.doctor.checks import CROWDED, Check, Facts, Level, check_schema, skew
+from jobconsole.core.doctor.checks import CROWDED, Check, Facts, Level, check_schema, skew, some
 from jobconsole.format.humanize import exact, plural
+from queue_core.model.text import safe
 
 REDIS_LEAST = (7, 0)
 SLOTS = 16_384
 _ROOM = "raise maxmemory, or find what else fills this server"
 
 
-def check_redis(facts: Facts) -> list[Check]:
-    """Return the findings about Redis."""
+RIGHTS = "-@all +@read +@write +@pubsub +@scripting +@connection +@transaction -@dangerous +info +time"
+"""What a user needs; docs/operating.md has the same."""
+
+
+def check_redis(facts: Facts, read_only: bool = False) -> list[Check]:
+    """Return the findings about Redis; with `read_only`, nothing about the rights of those who write."""
     sentinel = facts.get("sentinel")
-    return [check(facts) for check in _REDIS] + ([] if sentinel is None else [_sentinel(sentinel)])
+    left_out = {_rights} if read_only else set()
+    found = [check(facts) for check in _REDIS if check not in left_out]
+    return found + ([] if sentinel is None else [_sentinel(sentinel)])
 
 
-def check_redis_store(facts: Facts) -> list[Check]:
+def check_redis_store(facts: Facts, read_only: bool = False) -> list[Check]:
     """Return the findings about a Redis that is the store itself."""
-    return [check_schema(facts), *check_redis(facts)]
+    return [check_schema(facts), *check_redis(facts, read_only)]
 
 
 def _redis_version(facts: Facts) -> Check:
@@ -40,6 +47,15 @@ def _redis_role(facts: Facts) -> Check:
     if role in {"master", "None"}:
         return Check("redis role", "ok", "accepts writes")
     return Check("redis role", "fail", f"a {role}", "connect to the primary server")
+
+
+def _rights(facts: Facts) -> Check:
+    refused = facts["refused"]
+    if not refused:
+        return Check("redis rights", "ok", "every command can be run")
+    text = f"this user may not run {some(sorted(refused))}: {safe(next(iter(refused.values())), 200)}"
+    advice = f"give it the keys and channels of jobs.redis.prefix and {RIGHTS} (docs/operating.md, The user of Redis)"
+    return Check("redis rights", "fail", text, advice)
 
 
 def _persistence(facts: Facts) -> Check:
@@ -135,6 +151,7 @@ def _sentinel(found: Facts) -> Check:
 _REDIS: Sequence[Callable[[Facts], Check]] = (
     _redis_version,
     _redis_role,
+    _rights,
     _persistence,
     _eviction,
     _memory,

@@ -151,7 +151,7 @@ class RedisLink:
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks about the server."""
         async with self._reaching():
-            return await server_facts(self._client)
+            return await server_facts(self._client, self.keys, store=True)
 
     async def require_schema(self) -> None:
         """Check the version of what is stored, and write it where nothing is.
