@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from weakref import ReferenceType, ref
 
 from queue_core.delivery.pairing import Pairing
-from queue_core.errors import ConfigurationError, QueueCoreError
+from queue_core.errors import CLOSED, ConfigurationError, QueueCoreError, StoreUnavailable
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.backend import Backend
 from queue_core.redis.circuit import CircuitBreaker
@@ -233,6 +233,23 @@ class Home:
         self.users = 0
         # one of them opens; of this loop alone
         self.opening = asyncio.Lock()
+        # calls that close it, and how many have ended
+        self._closing = self.closes = 0
+
+    @contextlib.contextmanager
+    def closing(self) -> Iterator[None]:
+        """Enclose a call that closes it."""
+        self._closing += 1
+        try:
+            yield
+        finally:
+            self._closing -= 1
+            self.closes += 1
+
+    def reason(self, error: StoreUnavailable, closes: int) -> StoreUnavailable:
+        """Return what a call raises whose connections were lost, and that began after so many closes."""
+        lost = type(error) is StoreUnavailable and (self._closing or self.closes != closes)
+        return StoreUnavailable(error.backend, CLOSED) if lost else error
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:

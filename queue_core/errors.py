@@ -212,6 +212,10 @@ class TransactionError(QueueCoreError):
     """A handler's own transaction cannot be given to it, or cannot be committed with the end of its attempt."""
 
 
+CLOSED = "the queue object was closed meanwhile"
+"""Why calls fail whose connections a program has closed itself."""
+
+
 class StoreUnavailable(QueueCoreError):
     """The durable store did not answer in time. Nothing was half-written."""
 

@@ -39,7 +39,7 @@ from queue_core.client.tasks import (
 )
 from queue_core.client.verbs import JobVerbs
 from queue_core.delivery.pairing import Pairing
-from queue_core.errors import ConfigurationError, QueueFull
+from queue_core.errors import ConfigurationError, QueueFull, StoreUnavailable
 from queue_core.model.events import Event
 from queue_core.model.job import Inserted, NewJob
 from queue_core.model.retry import Retry
@@ -189,16 +189,17 @@ class JobQueue(Housed, JobVerbs):
         with self._home.lock:
             if self._home.gone():
                 self._reset()
-        if self._manual is not None:
-            await self._manual.close()
-            self._manual = None
-        await self._enqueuer.drain()
-        await self._results.feed.close()
-        self._open = False
-        try:
-            await self._backend.close()
-        finally:
-            self._leave()
+        with self._home.closing():
+            if self._manual is not None:
+                await self._manual.close()
+                self._manual = None
+            await self._enqueuer.drain()
+            await self._results.close()
+            self._open = False
+            try:
+                await self._backend.close()
+            finally:
+                self._leave()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -425,7 +426,7 @@ class JobQueue(Housed, JobVerbs):
             InvalidJob: refused before anything was written; the message gives the reason.
             QueueFull: a limit of the queue refuses it for now; the error has the seconds after which to retry.
             QueueClosed: an operator has closed the queue.
-            StoreUnavailable: the store did not answer in time.
+            StoreUnavailable: the store did not answer in time, or this object was closed meanwhile.
         """
         given = EnqueueOptions(**known_options(options)) if options else NO_OPTIONS
         (handle,) = await self.enqueue_payloads(type_, [{} if payload is None else payload], given)
@@ -451,8 +452,12 @@ class JobQueue(Housed, JobVerbs):
         self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions
     ) -> list[JobHandle[Any]]:
         """Enqueue one job a payload, all or none; omitted options come from the registered task."""
-        jobs = await self._build(type_, payloads, options)
-        inserted = await self._enqueuer.insert(jobs, options.connection)
+        closes = self._home.closes
+        try:
+            jobs = await self._build(type_, payloads, options)
+            inserted = await self._enqueuer.insert(jobs, options.connection)
+        except StoreUnavailable as error:
+            raise self._home.reason(error, closes) from error.__cause__
         return [JobHandle(self, one.id, one.queue, type_, one.created) for one in inserted]
 
     async def prepare_payloads(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -12,6 +13,7 @@ from queue_core.errors import (
     JobFailed,
     JobNotFound,
     NoWorker,
+    QueueCoreError,
     ResultExpired,
     ResultTimeout,
     StoreUnavailable,
@@ -21,6 +23,7 @@ from queue_core.model.events import STATE, Event, EventName, is_final, state_eve
 from queue_core.model.job import JobResult
 from queue_core.model.states import FINAL, WAITING, Status
 from queue_core.ports.backend import Backend
+from queue_core.ports.delivery import DispatchUnavailable
 
 R = TypeVar("R")
 
@@ -37,15 +40,40 @@ class Results:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self.feed = EventFeed(backend.bus)
+        # of the calls that wait; they end when this is closed
+        self._limits: set[asyncio.Timeout] = set()
+
+    async def close(self) -> None:
+        """End all waiting and reading; doing it twice is safe."""
+        limits, self._limits = self._limits, set()
+        for limit in limits:
+            limit.reschedule(asyncio.get_running_loop().time())
+        await self.feed.close()
 
     async def wait(self, queue: str, job_id: str, timeout: float | None, may_run: Callable[[], bool]) -> Any:
         """Wait for a job's completion and return its result; for the errors see JobHandle.result.
 
         `may_run`: whether anything may run the job. Where nothing does, that is an error after a moment.
+
+        Raises:
+            QueueCoreError: this was closed meanwhile.
         """
         if not job_id.isascii():
             # No job has such an id, and one with a lone surrogate cannot be sent.
             raise JobNotFound(job_id)
+        limit = asyncio.timeout(None)
+        try:
+            async with limit:
+                self._limits.add(limit)
+                return await self._wait(queue, job_id, timeout, may_run)
+        except (TimeoutError, DispatchUnavailable, StoreUnavailable) as error:
+            if limit.when() is None:
+                raise
+            raise QueueCoreError("the queue object was closed while a result was waited for") from error
+        finally:
+            self._limits.discard(limit)
+
+    async def _wait(self, queue: str, job_id: str, timeout: float | None, may_run: Callable[[], bool]) -> Any:
         start = time.monotonic()
         pause = READ_BACK_FIRST
         async with self._backend.bus.watch(queue, job_id) as wait:
@@ -185,6 +213,7 @@ class JobHandle(Generic[R]):
             JobNotFound: the job was purged, or its retention has passed.
             ResultExpired: the job has completed, and its result has exceeded `retention.results`.
             ResultTimeout: not finished in time; the job continues. NoWorker: a queue in memory has nothing to run it.
+            QueueCoreError: the queue object was closed meanwhile.
         """
         return cast(R, await self._source.wait_for(self.queue, self.id, timeout))
 

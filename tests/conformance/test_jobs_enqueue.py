@@ -293,3 +293,19 @@ async def test_a_lost_answer_to_jobs_of_one_unique_key_makes_up_no_job(
     assert len({handle.id for handle in handles}) == 1
     assert [handle.created for handle in handles] == [True, False, False]
     assert (await jobs.inspector.get(handles[0].id)).unique_key is not None
+
+
+async def test_what_fails_beside_a_close_says_why(jobs: JobQueue) -> None:
+    async def enqueue_some() -> None:
+        for _ in range(5):
+            handle = await jobs.enqueue("resize")
+            assert (await jobs.get(handle.id)).type == "resize"
+
+    errors: set[tuple[type[BaseException], str]] = set()
+    for _ in range(20):
+        calls = [*(enqueue_some() for _ in range(5)), jobs.close(), *(enqueue_some() for _ in range(5))]
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        errors |= {(type(one), str(one)) for one in found if isinstance(one, BaseException)}
+    closed = f"{jobs.store.name} cannot be reached: the queue object was closed meanwhile"
+    assert errors <= {(StoreUnavailable, closed)}
+    assert (await jobs.enqueue("resize")).created

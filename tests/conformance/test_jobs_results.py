@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from queue_core.client.context import JobContext
-from queue_core.errors import JobCancelled, JobFailed, JobNotFound, ResultExpired, ResultTimeout
+from queue_core.errors import JobCancelled, JobFailed, JobNotFound, QueueCoreError, ResultExpired, ResultTimeout
 from queue_core.model.job import JobResult
 from queue_core.model.retry import Retry
 from queue_core.model.settings import JobsSettings
 from queue_core.queue import JobQueue
 from tests.conformance.making import UNKNOWN
-from tests.conformance.working import PATIENCE, until_status, working
+from tests.conformance.working import PATIENCE, until, until_status, working
 
 VALUES: dict[str, Any] = {
     "none": None,
@@ -140,6 +140,23 @@ async def test_in_time_or_not(jobs: JobQueue) -> None:
             await handle.result(0.05)
         release.set()
         assert await handle.result(PATIENCE) == 1
+
+
+async def test_who_waits_learns_that_the_object_is_closed(jobs: JobQueue) -> None:
+    handle = await jobs.enqueue("work")
+    # In memory, where no program runs jobs, it would be an error to wait.
+    assert await jobs.claim_next("elsewhere", types=["other"]) is None
+    waiting = [asyncio.ensure_future(handle.result(timeout)) for timeout in (None, PATIENCE)]
+
+    async def wait() -> bool:
+        return len(jobs._results._limits) == len(waiting)
+
+    await until(wait)
+    await jobs.close()
+    for one in waiting:
+        with pytest.raises(QueueCoreError, match="closed while a result was waited for"):
+            await asyncio.wait_for(one, PATIENCE)
+    assert await handle.status() == "queued"
 
 
 async def test_of_a_job_that_died(jobs: JobQueue) -> None:

@@ -18,8 +18,9 @@ from redis.exceptions import (
     ResponseError,
     TryAgainError,
 )
+from redis.exceptions import ConnectionError as ConnectionLost
 
-from queue_core.errors import SchemaEarlier, SchemaNewer, StoreRefused, StoreUnavailable
+from queue_core.errors import CLOSED, SchemaEarlier, SchemaNewer, StoreRefused, StoreUnavailable
 from queue_core.model.settings import RedisSettings
 from queue_core.model.states import Status
 from queue_core.redis.client import LOGIN, keys_of, make_client, make_pipelined, reason_of
@@ -129,15 +130,20 @@ class RedisLink:
         self._finder: Finder | None = self._client.connection_pool.connection_kwargs.get("finder")
         # asked before a job counts as unknown; None: no other server can take this one's place
         self.regain: Regain | None = None
+        # how often `close` began or ended
+        self._closes = 0
         # When all are in use, callers wait for one: there may be more callers than connections.
         self._slots = asyncio.Semaphore(CONNECTIONS)
 
     @asynccontextmanager
     async def _reaching(self) -> AsyncIterator[None]:
+        closes = self._closes
         try:
             async with asyncio.timeout(self._timeout), self._slots:
                 yield
         except (RedisError, OSError, TimeoutError) as error:
+            if isinstance(error, ConnectionLost) and (self._closes % 2 or self._closes != closes):
+                raise StoreUnavailable("redis", CLOSED) from error
             raise await self._failed(error) from error
 
     async def _failed(self, error: Exception) -> StoreUnavailable:
@@ -345,6 +351,10 @@ class RedisLink:
 
     async def close(self) -> None:
         """Disconnect; doing it twice is safe."""
-        await self._pipelined.close()
-        await self._client.aclose()
-        await self._client.connection_pool.disconnect()
+        self._closes += 1
+        try:
+            await self._pipelined.close()
+            await self._client.aclose()
+            await self._client.connection_pool.disconnect()
+        finally:
+            self._closes += 1
