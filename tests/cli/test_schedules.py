@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -95,6 +96,19 @@ def test_pause_and_resume(planned: Cli) -> None:
     ]
     assert planned("schedule", "resume", "nightly").out == "nightly was resumed already\n"
     assert {one["paused"] for one in schedules(planned).values()} == {False}
+
+
+def test_a_tick_of_a_wrong_clock_is_put_back(cli: Cli, play: Callable[[Scene], None]) -> None:
+    """As docs/operating.md advises: the next tick was computed while the server's clock was years ahead."""
+
+    async def ahead(world: World) -> None:
+        await world.schedules.announce([Announcement(NIGHTLY, 4e9)])
+
+    play(ahead)
+    assert (cli("schedule", "pause", "nightly").code, cli("schedule", "resume", "nightly").code) == (0, 0)
+    body = cli("schedule", "list", "--json").body
+    now, following = (datetime.fromisoformat(text) for text in (body["now"], body["schedules"][0]["next_tick"]))
+    assert timedelta() < following - now <= timedelta(days=1, hours=1)
 
 
 def test_remove_asks(planned: Cli) -> None:
