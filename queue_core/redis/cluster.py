@@ -95,9 +95,11 @@ class ClusterClient(Redis):
         return await self.topology.direct([args for args, _ in stack], on_node, by_slot=transaction)
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """Disconnect from all nodes; doing it twice is safe."""
-        nodes, self._nodes = self._nodes, {}
-        for node in nodes.values():
+        """Disconnect from all nodes; doing it twice is safe.
+
+        Their clients stay: a call that runs meanwhile may connect again, and then the next close ends that.
+        """
+        for node in list(self._nodes.values()):
             await node.aclose()
             await node.connection_pool.disconnect()
         await super().aclose(close_connection_pool)
@@ -161,7 +163,6 @@ class ClusterPipelined(PipelinedConnection):
         return self._nodes[host]
 
     async def close(self) -> None:
-        """Disconnect from all nodes; idempotent."""
-        nodes, self._nodes = self._nodes, {}
-        for node in nodes.values():
+        """Disconnect from all nodes; idempotent. What connects again meanwhile is ended by the next close."""
+        for node in list(self._nodes.values()):
             await node.close()
