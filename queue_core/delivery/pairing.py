@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from queue_core.errors import QueueCoreError
-from queue_core.ports.delivery import DispatchUnavailable
-from queue_core.ports.store import Led
+from queue_core.ports.delivery import DispatchUnavailable, Led
 
 logger = logging.getLogger("queue_core.delivery")
 

@@ -165,3 +165,11 @@ class NotificationHealth(Protocol):
     async def known(self, seconds: float) -> bool:
         """Listen, wait up to `seconds` until it is known whether notifications arrive, and return whether they do."""
         ...
+
+
+class Led(NamedTuple):
+    """The leader of a duty, such as that of the pairing of a store and its dispatcher."""
+
+    worker: str
+    # until the leadership ends; below 0: it has ended
+    seconds: float

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from queue_core.errors import StoreUnavailable
 from queue_core.model.job import (
     MOST_LOSSES,
     Claim,
@@ -108,14 +109,6 @@ class Neighbour(NamedTuple):
     process: str
 
 
-class Led(NamedTuple):
-    """The leader of a duty."""
-
-    worker: str
-    # until the leadership ends; below 0: it has ended
-    seconds: float
-
-
 class DueWork(NamedTuple):
     """The work that a leader has to do."""
 
@@ -145,6 +138,9 @@ class HeartbeatReply(NamedTuple):
     neighbours: tuple[Neighbour, ...] | None = None
     # leases that the claims in doubt gave to this worker, including those that it knows
     strays: tuple[Stray, ...] = ()
+    # why a part of the store has not answered, where others have, and ids of whose leases nothing is known by that
+    failure: StoreUnavailable | None = None
+    unknown: tuple[str, ...] = ()
 
 
 class StackRequest(NamedTuple):

@@ -6,13 +6,17 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Hashable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import redis
 from redis.asyncio import Redis
 from redis.client import Pipeline
+from redis.exceptions import RedisError
 
+from queue_core.model.addresses import Host
+from queue_core.redis.cluster import ClusterClient
 from queue_core.runtime import end_tasks
 
 T = TypeVar("T")
@@ -29,6 +33,10 @@ class ThreadClient(redis.Redis):
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="redis-heartbeat", daemon=True)
         self._thread.start()
+
+    def owner_of(self, key: str) -> Host | None:
+        """Return the node of a cluster that serves a key, as far as is known."""
+        return self._client.topology.known_owner(key) if isinstance(self._client, ClusterClient) else None
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run a command.
@@ -88,3 +96,51 @@ class _ThreadPipeline(Pipeline):
     def execute(self, raise_on_error: bool = True) -> list[Any]:
         stack, self.command_stack = [(args, options) for args, options in self.command_stack], []
         return self._client.wait_for(self._client.send(stack, bool(self.transaction), raise_on_error))
+
+
+AT_ONCE = 64
+"""Nodes that are asked at the same time."""
+
+
+class Nodes:
+    """Asks several nodes at the same time, each in a thread of its own. One that hangs holds up the others once."""
+
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
+        self._busy: dict[Hashable, Future[Any]] = {}
+
+    def ask(
+        self, calls: Mapping[Hashable, Callable[[], Any]], patience: float
+    ) -> tuple[dict[Hashable, Any], Exception | None]:
+        """Return what these calls by node return, and the first failure.
+
+        When one has answered the others have so many seconds more. A call that takes longer goes on, and what it
+        returns is dropped; its node is not asked again until then.
+        """
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(AT_ONCE, "redis-node")
+        free = [node for node in calls if node not in self._busy or self._busy[node].done()]
+        asked = {self._threads.submit(calls[node]): node for node in free}
+        self._busy |= {node: future for future, node in asked.items()}
+        found: dict[Hashable, Any] = {}
+        failures: list[Exception] = []
+        pending = set(asked)
+        while pending:
+            done, pending = concurrent.futures.wait(pending, patience if found else None, FIRST_COMPLETED)
+            if not done:
+                break
+            for future in done:
+                try:
+                    found[asked[future]] = future.result()
+                except (RedisError, OSError, concurrent.futures.CancelledError) as error:
+                    failures.append(error)
+        if not failures and len(found) < len(calls):
+            failures.append(redis.TimeoutError("a node has not answered yet"))
+        return found, failures[0] if failures else None
+
+    def close(self) -> None:
+        """Let the threads end; doing it twice is safe."""
+        threads, self._threads = self._threads, None
+        self._busy.clear()
+        if threads is not None:
+            threads.shutdown(wait=False)

@@ -172,6 +172,10 @@ class Topology:
         """Return the node that serves a key; None: no node does."""
         return await self.owner(slot_of(("", key)) or 0)
 
+    def known_owner(self, key: str) -> Host | None:
+        """Return the node that serves a key, as it was last reported."""
+        return self._owners[slot_of(("", key)) or 0]
+
     def absent(self, host: Host) -> str:
         """Return the beginning of a sentence about a node that cannot be connected to; others are tried first."""
         self._away[host] = time.monotonic()

@@ -20,8 +20,8 @@ from queue_core.ports.delivery import Dispatcher, DispatchUnavailable, Nominatio
 from queue_core.ports.store import ClaimRequest, JobStore
 from queue_core.runtime import LARGEST
 from queue_core.worker.attempt import RunningAttempt
+from queue_core.worker.claims import Claims
 from queue_core.worker.runner import Runner
-from queue_core.worker.settler import Claims
 
 logger = logging.getLogger("queue_core.worker")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import logging
-import os
-import socket
 import threading
 import time
 from collections import deque
@@ -17,24 +15,22 @@ from functools import cache
 from typing import Protocol
 
 from queue_core.client.tasks import Duration
-from queue_core.errors import ConfigurationError, QueueCoreError
+from queue_core.errors import ConfigurationError, QueueCoreError, StoreUnavailable
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Stray
 from queue_core.model.settings import SHORTEST_LEASE, Defaults
 from queue_core.model.validation import FARTHEST, parse_duration
 from queue_core.ports.store import (
-    Doubt,
     HeartbeatReply,
     HeartbeatRequest,
-    JobStore,
     LeaseRenewal,
     Neighbour,
     StoreHeartbeat,
 )
 from queue_core.worker import neighbours
 from queue_core.worker.attempt import RunningAttempt
+from queue_core.worker.claims import Claims
 from queue_core.worker.journal import EventPublisher
-from queue_core.worker.settler import Claims
 from queue_core.worker.stacks.answer import StackAnswers
 
 logger = logging.getLogger("queue_core.worker")
@@ -241,8 +237,10 @@ class Heartbeat:
         try:
             if self._stalled.is_set():
                 self._hand_back()
-            self._renew(full, called)
+            failure = self._renew(full, called)
             self._answer(called)
+            if failure is not None:
+                raise failure
             if full:
                 self._last_full = now
             self._failed_since = None
@@ -271,7 +269,8 @@ class Heartbeat:
             except Exception as error:  # the leases are renewed: that is what this thread is for
                 logger.warning("no stack was answered: %s", error, exc_info=not isinstance(error, QueueCoreError))
 
-    def _renew(self, full: bool, called: bool = False) -> None:
+    def _renew(self, full: bool, called: bool = False) -> StoreUnavailable | None:
+        """Send a heartbeat; return why the store has answered for a part of the leases alone, None: for all."""
         held = [attempt for attempt in list(self._held.values()) if attempt.started or not attempt.handed_back]
         attempts = [attempt for attempt in held if full or attempt.unreported or attempt.start_unreported()]
         progressed = [attempt for attempt in attempts if attempt.unreported]
@@ -296,13 +295,19 @@ class Heartbeat:
             for attempt in progressed:
                 attempt.unreported = True
             raise
-        self._rested, self._renewed_at = rests, sent
-        for _ in range(shown):
-            self._in_loop(self._then.popleft())
+        if reply.failure is None:
+            self._rested, self._renewed_at = rests, sent
+            for _ in range(shown):
+                self._in_loop(self._then.popleft())
+        unknown = frozenset(reply.unknown)
         for attempt, renewal in zip(attempts, renewals, strict=True):
-            attempt.renewed = sent
-            attempt.ahead = attempt.ahead and not renewal.started
-        self._pass_on(held, progressed, reply)
+            if renewal.id not in unknown:
+                attempt.renewed = sent
+                attempt.ahead = attempt.ahead and not renewal.started
+        for attempt in progressed:
+            attempt.unreported = attempt.unreported or attempt.claim.id in unknown
+        self._pass_on(held, [attempt for attempt in progressed if attempt.claim.id not in unknown], reply)
+        return reply.failure
 
     def _pass_on(self, held: list[RunningAttempt], progressed: list[RunningAttempt], reply: HeartbeatReply) -> None:
         if progressed:
@@ -357,44 +362,3 @@ def version() -> str:
         return importlib.metadata.version("jobconsole")
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
-
-
-class ManualHeartbeat:
-    """One entry among the workers, with the queues of the claims that were prolonged."""
-
-    def __init__(self, store: JobStore, worker: str) -> None:
-        self._store = store
-        self._worker = worker
-        self._store_heartbeat: StoreHeartbeat | None = None
-        # a store heartbeat serves one thread at a time
-        self._lock = asyncio.Lock()
-        self._queues: set[str] = set()
-        self.claims = Claims()
-        # the number of the program's release
-        self.release = 0
-
-    async def renew(
-        self, queue: str, lease: float, leases: Sequence[LeaseRenewal], doubts: Sequence[Doubt] = ()
-    ) -> HeartbeatReply:
-        """Prolong leases, and ask for what claims in doubt have given."""
-        self._queues.add(queue)
-        # It announces no types: what a dispatcher hands out is for workers.
-        entry = HeartbeatRequest(
-            worker=self._worker, host=socket.gethostname(), pid=os.getpid(), version=version(),
-            queues=tuple(sorted(self._queues)), types=(), concurrency=1, busy=1, quiet=False, lease=lease,
-            interval=lease, leases=leases, place=neighbours.place(), process=neighbours.process(), doubts=doubts,
-            release=self.release,
-        )  # fmt: skip
-        async with self._lock:
-            if self._store_heartbeat is None:
-                self._store_heartbeat = self._store.open_heartbeat()
-            return await asyncio.to_thread(self._store_heartbeat.renew, entry)
-
-    async def close(self) -> None:
-        """Give the connection back."""
-        if self._store_heartbeat is not None:
-            await asyncio.to_thread(self._store_heartbeat.close)
-
-    async def unregister(self) -> None:
-        """Remove the entry."""
-        await self._store.unregister_worker(self._worker, neighbours.place())

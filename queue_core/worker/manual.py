@@ -9,7 +9,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -31,9 +31,19 @@ from queue_core.model.text import storable
 from queue_core.model.validation import check_lease, check_percent
 from queue_core.ports.backend import Backend
 from queue_core.ports.delivery import DispatchUnavailable
-from queue_core.ports.store import ClaimRequest, LeaseRenewal
+from queue_core.ports.store import (
+    ClaimRequest,
+    Doubt,
+    HeartbeatReply,
+    HeartbeatRequest,
+    JobStore,
+    LeaseRenewal,
+    StoreHeartbeat,
+)
 from queue_core.runtime import end_tasks
-from queue_core.worker.heartbeat import ManualHeartbeat
+from queue_core.worker import neighbours
+from queue_core.worker.claims import Claims
+from queue_core.worker.heartbeat import version
 from queue_core.worker.journal import EventPublisher
 from queue_core.worker.leader import LEADERSHIP, Duty, Sweeper, keep_running
 
@@ -300,6 +310,8 @@ class ManualClaims:
             StoreUnavailable: the store did not answer in time.
         """
         reply = await self._heartbeat.renew(queue, lease, (renewal,))
+        if reply.failure is not None and renewal.id in reply.unknown:
+            raise reply.failure
         if renewal.id in reply.lost:
             raise StaleLease(renewal.id, renewal.token)
         return renewal.id in reply.cancel
@@ -330,3 +342,44 @@ class ManualClaims:
         if sweeping is not None:
             with contextlib.suppress(QueueCoreError, TimeoutError):  # the entry expires by itself
                 await asyncio.wait_for(self._heartbeat.unregister(), 2.0)
+
+
+class ManualHeartbeat:
+    """One entry among the workers, with the queues of the claims that were prolonged."""
+
+    def __init__(self, store: JobStore, worker: str) -> None:
+        self._store = store
+        self._worker = worker
+        self._store_heartbeat: StoreHeartbeat | None = None
+        # a store heartbeat serves one thread at a time
+        self._lock = asyncio.Lock()
+        self._queues: set[str] = set()
+        self.claims = Claims()
+        # the number of the program's release
+        self.release = 0
+
+    async def renew(
+        self, queue: str, lease: float, leases: Sequence[LeaseRenewal], doubts: Sequence[Doubt] = ()
+    ) -> HeartbeatReply:
+        """Prolong leases, and ask for what claims in doubt have given."""
+        self._queues.add(queue)
+        # It announces no types: what a dispatcher hands out is for workers.
+        entry = HeartbeatRequest(
+            worker=self._worker, host=socket.gethostname(), pid=os.getpid(), version=version(),
+            queues=tuple(sorted(self._queues)), types=(), concurrency=1, busy=1, quiet=False, lease=lease,
+            interval=lease, leases=leases, place=neighbours.place(), process=neighbours.process(), doubts=doubts,
+            held_in=(queue,), release=self.release,
+        )  # fmt: skip
+        async with self._lock:
+            if self._store_heartbeat is None:
+                self._store_heartbeat = self._store.open_heartbeat()
+            return await asyncio.to_thread(self._store_heartbeat.renew, entry)
+
+    async def close(self) -> None:
+        """Give the connection back."""
+        if self._store_heartbeat is not None:
+            await asyncio.to_thread(self._store_heartbeat.close)
+
+    async def unregister(self) -> None:
+        """Remove the entry."""
+        await self._store.unregister_worker(self._worker, neighbours.place())

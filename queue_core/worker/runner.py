@@ -27,7 +27,7 @@ from queue_core.worker.attempt import MainTask, RunningAttempt
 from queue_core.worker.children.pool import Isolation, ProcessPool, is_suspect
 from queue_core.worker.execution import ExecutionContext, Handlers, code_of, execute
 from queue_core.worker.journal import EventPublisher
-from queue_core.worker.settler import Settler
+from queue_core.worker.settler import AnySettler
 
 logger = logging.getLogger("queue_core.worker")
 
@@ -68,7 +68,11 @@ class Runner:
     """Slots, the jobs in them, and the few that wait for one."""
 
     def __init__(
-        self, plan: RunPlan, settler: Settler, publisher: EventPublisher, held: dict[str, RunningAttempt]
+        self,
+        plan: RunPlan,
+        settler: AnySettler,
+        publisher: EventPublisher,
+        held: dict[str, RunningAttempt],
     ) -> None:
         self._tasks = plan.tasks
         self._limits = plan.limits
@@ -184,7 +188,7 @@ class Runner:
         """
         self.left -= len(claims)
         for place, claim in enumerate(claims):
-            attempt = RunningAttempt(claim, claimed_at, self._settler.journal)
+            attempt = RunningAttempt(claim, claimed_at, self._settler.journal_of(claim.queue))
             attempt.ahead = place >= start_count
             attempt.start_by = start_by
             attempt.since = since or claimed_at

@@ -6,13 +6,13 @@ An outcome is kept until the store has taken or refused it: only an error in its
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
-from threading import Lock
-from typing import Protocol
+from functools import partial
 
 from queue_core.client.effects import offer, ready_of
 from queue_core.client.logs import OutageLog, log_failure
@@ -22,12 +22,17 @@ from queue_core.model.job import Claim, Outcome, Settled, Stray, attempt_of
 from queue_core.model.outcome import released_stray
 from queue_core.ports.delivery import Dispatcher
 from queue_core.ports.handover import HandoverStore
-from queue_core.ports.store import ClaimRequest, Doubt, JobStore
-from queue_core.runtime import LARGEST, parts_of
+from queue_core.ports.parts import PartedStore
+from queue_core.ports.store import ClaimRequest, JobStore
+from queue_core.runtime import LARGEST, end_tasks, parts_of
 from queue_core.worker.attempt import RunningAttempt
+from queue_core.worker.claims import Successors
 from queue_core.worker.journal import EventPublisher, Journal
+from queue_core.worker.leader import keep_running
 
 logger = logging.getLogger("queue_core.worker")
+
+Loop = tuple[str, Callable[[], Awaitable[None]]]
 
 
 BATCH = 1000
@@ -41,106 +46,6 @@ SPARE, SHARE = 1.5, 0.1
 """How many times as long as they run it waits for them, for one may run on; the share of the last trip in means."""
 IN_THE_DATA = (InvalidJob, UnicodeError, OverflowError)
 """Errors that the same outcomes meet again: one of them holds a value that the store cannot keep."""
-
-
-# The claims of one worker: each has a number, and those whose answers did not come are remembered.
-#
-# The store may have carried such a claim out, and given jobs to this worker of which it knows nothing; or it may yet do
-# so. The heartbeat asks for what came of it, and that is released.
-
-OFTEN = 15.0
-"""Seconds after a failed claim during which each heartbeat asks; later each one that renews all leases."""
-KEEP = 600.0
-"""Seconds after which it is taken for not carried out: a server may have been frozen with it, but for how long?"""
-MOST = 1000
-"""Claims in doubt that are remembered: the newest."""
-
-
-class Claims:
-    """Used by the event loop and by the heartbeat's thread."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._last = 0
-        # number -> queue of those on their way
-        self._open: dict[int, str] = {}
-        # those of them whose answers come too late
-        self._void: set[int] = set()
-        # number -> its queue and when it failed, in seconds of time.monotonic
-        self._failed: dict[int, tuple[str, float]] = {}
-
-    def begin(self, queue: str, number: int = 0) -> int:
-        """Return the number of a claim that is about to be sent; one that is sent again keeps its number."""
-        with self._lock:
-            if not number:
-                self._last = number = self._last + 1
-            self._open[number] = queue
-            return number
-
-    def answered(self, number: int) -> bool:
-        """Note that its answer is there; False: it came too late, and is in doubt like a failed one."""
-        with self._lock:
-            if number not in self._void:
-                return self._open.pop(number, None) is not None
-        self.failed(number)
-        return False
-
-    def void(self) -> tuple[bool, int]:
-        """Accept the answers no more that have not been read yet; return whether there are any, and the last number."""
-        with self._lock:
-            self._void |= self._open.keys()
-            return bool(self._open), self._last
-
-    def failed(self, number: int) -> None:
-        """Note that no answer will come."""
-        with self._lock:
-            queue = self._open.pop(number, None)
-            self._void.discard(number)
-            if queue is not None:
-                self._failed.pop(number, None)
-                self._failed[number] = (queue, time.monotonic())
-                if len(self._failed) > MOST:
-                    del self._failed[next(iter(self._failed))]
-
-    def forget(self, number: int) -> None:
-        """Note that the answer to a claim in doubt has come after all."""
-        with self._lock:
-            self._failed.pop(number, None)
-
-    def doubts(self, full: bool) -> list[Doubt]:
-        """Return the claims to ask for now; of those that are on their way again the answer may just be read."""
-        with self._lock:
-            now = time.monotonic()
-            if self._failed:
-                self._failed = {n: one for n, one in self._failed.items() if now - one[1] < KEEP}
-            return [
-                Doubt(queue, number)
-                for number, (queue, since) in self._failed.items()
-                if number not in self._open and (full or now - since < OFTEN)
-            ]
-
-
-class Successors(Protocol):
-    """Who takes jobs that are claimed in the trip that ends others; see `queue_core.worker.fetcher`."""
-
-    # queue -> how many of its jobs may run at a time
-    concurrencies: dict[str, int]
-
-    def ask(self, outcomes: Sequence[Outcome], held: Mapping[str, RunningAttempt]) -> Sequence[ClaimRequest]:
-        """Return what to claim behind these ends; their answer goes to `take_over` or `give_up`."""
-        ...
-
-    def take_over(self, requests: Sequence[ClaimRequest], claims: Sequence[Claim]) -> Sequence[Claim]:
-        """Accept the claims that came of it; return those that were in time."""
-        ...
-
-    def give_up(self, requests: Sequence[ClaimRequest]) -> None:
-        """Note that no answer has come."""
-        ...
-
-    def note_ended(self, outcomes: Sequence[Outcome], claims: Sequence[Claim]) -> None:
-        """Note the ends that are stored, and what was claimed behind them."""
-        ...
 
 
 class _Pace:
@@ -197,6 +102,15 @@ class Settler:
         # the last trip failed: the ends go alone, so that no claim can keep them from being stored
         self._alone = False
         self._pace = _Pace()
+
+    @property
+    def loops(self) -> Sequence[Loop]:
+        """What has to run beside `run`, by name."""
+        return [("journal", self.journal.run)]
+
+    def journal_of(self, queue: str) -> Journal:
+        """Return what keeps the lines of a queue's jobs."""
+        return self.journal
 
     def put(self, outcome: Outcome, answer: Settled | None = None) -> None:
         """Hand in the end of an attempt; with the store's answer, it was stored in its handler's own transaction."""
@@ -395,3 +309,89 @@ def _size(outcome: Outcome) -> int:
     """Return about how many characters of it travel to the store."""
     failure = outcome.failure
     return len(outcome.result or "") + (0 if failure is None else len(failure.traceback) + len(failure.message))
+
+
+class PartedSettler:
+    """A settler for each part of a store: while one part is away, what ends in the others is stored."""
+
+    loops: Sequence[Loop] = ()
+
+    def __init__(self, make: Callable[[], Settler], part_of: Callable[[str], Hashable]) -> None:
+        self._make = make
+        self._part_of = part_of
+        self._settlers: dict[Hashable, Settler] = {}
+        # while `run` is under way, the loops of each: that of outcomes, that of lines
+        self._tasks: dict[Settler, tuple[asyncio.Task[None], asyncio.Task[None]]] | None = None
+        self._closing = asyncio.Event()
+        self.successors: Successors | None = None
+        # not that of the job that is the first of its part
+        self._context = contextvars.copy_context()
+
+    @property
+    def refused(self) -> int:
+        """Attempts whose lease was over when they ended."""
+        return sum(one.refused for one in self._settlers.values())
+
+    def _of(self, queue: str) -> Settler:
+        part = self._part_of(queue)
+        found = self._settlers.get(part)
+        if found is None:
+            found = self._settlers[part] = self._context.copy().run(self._make)
+            found.successors = self.successors
+            self._start(found)
+        return found
+
+    def _start(self, settler: Settler) -> None:
+        if self._tasks is not None:
+            settling, writing = keep_running("settler", settler.run), keep_running("journal", settler.journal.run)
+            self._tasks[settler] = (
+                asyncio.create_task(settling, context=self._context.copy()),
+                asyncio.create_task(writing, context=self._context.copy()),
+            )
+
+    def journal_of(self, queue: str) -> Journal:
+        """Return what keeps the lines of a queue's jobs."""
+        return self._of(queue).journal
+
+    def put(self, outcome: Outcome, answer: Settled | None = None) -> None:
+        """Hand in the end of an attempt, as of `Settler`."""
+        self._of(outcome.queue).put(outcome, answer)
+
+    def release(self, strays: Iterable[Stray]) -> None:
+        """Give back what claims have given whose answers did not come, but for what is held all the same."""
+        for stray in strays:
+            self._of(stray.queue).release([stray])
+
+    async def run(self) -> None:
+        """Store outcomes until closed."""
+        self._tasks = {}
+        try:
+            for settler in self._settlers.values():
+                self._start(settler)
+            await self._closing.wait()
+        finally:
+            tasks, self._tasks = self._tasks, None
+            await end_tasks(*(task for both in tasks.values() for task in both))
+
+    async def close(self, loop: asyncio.Task[None], seconds: float) -> bool:
+        """Store what is left; False when a part of the store did not take it within these seconds."""
+        tasks = self._tasks or {}
+        stored = await asyncio.gather(*(settler.close(both[0], seconds) for settler, both in tasks.items()))
+        self._closing.set()
+        await loop
+        return all(stored)
+
+
+AnySettler = Settler | PartedSettler
+
+
+def make_settler(
+    store: JobStore,
+    dispatcher: Dispatcher | None,
+    publisher: EventPublisher,
+    held: dict[str, RunningAttempt],
+    hooks: Hooks,
+) -> AnySettler:
+    """Return what ends attempts in a store."""
+    make = partial(Settler, store, dispatcher, publisher, held, hooks)
+    return PartedSettler(make, store.part_of) if isinstance(store, PartedStore) and store.apart else make()

@@ -29,7 +29,7 @@ from queue_core.worker.heartbeat import Heartbeat, seconds, times_of, version
 from queue_core.worker.journal import EventPublisher
 from queue_core.worker.leader import Duty, Sweeper, keep_running
 from queue_core.worker.runner import STUBBORN_SECONDS, Runner, RunPlan
-from queue_core.worker.settler import Settler
+from queue_core.worker.settler import make_settler
 
 logger = logging.getLogger("queue_core.worker")
 
@@ -82,7 +82,7 @@ class Worker:
         self._settling = max(5.0, self._times.lease / 2)
         self._stopped_at = self._end_by = math.inf
         self._publisher = EventPublisher(jobs.bus, self.id, jobs.settings.rules)
-        self._settler = Settler(jobs.store, jobs.dispatcher, self._publisher, self._held, jobs.hooks)
+        self._settler = make_settler(jobs.store, jobs.dispatcher, self._publisher, self._held, jobs.hooks)
         handlers, target = handlers_of(jobs, handler, queues, target)
         slots, limits = _check_slots(concurrency), jobs.settings.limits
         defaults, most = jobs.settings.defaults, jobs.settings.defaults.max_losses
@@ -210,7 +210,7 @@ class Worker:
                 ("leases", heartbeat.watch),
                 ("sweeper", self._sweeper.run),
                 ("limits", self._runner.watch_limits),
-                ("journal", self._settler.journal.run),
+                *self._settler.loops,
                 *([] if self._jobs.pairing is None else [("pairing", self._jobs.pairing.run)]),
                 ("neighbours", self._sweeper.neighbours.run),
                 ("fetcher", self._fetcher.run),

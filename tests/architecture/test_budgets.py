@@ -29,6 +29,7 @@ MANY_IMPORTS: Mapping[str, str] = {
     "jobconsole.cli.commands.edit": "several small modules in one, each with its own imports",
     "jobconsole.notebook.session": "the face of a notebook: it names every part, each with its records",
     "jobconsole.cli.commands.worker": "four verbs on workers and the one that runs them, which loads what it starts",
+    "queue_core.stores.redis.store": "the face of the hot path: it names each part of it",
     "queue_core.stores.redis.read": "the face of all reads: it names each part, with its records",
     "jobconsole.tui.app": "it composes what the console shows",
     "jobconsole.tui.base.refresher": "several small modules in one, each with its own imports",

@@ -20,6 +20,7 @@ PARTIAL = {
     "JoiningStore",
     "LockingStore",
     "OfferingStore",
+    "PartedStore",
     "ReplicatedStore",
     "RestoringStore",
     "TransactionalStore",

@@ -28,6 +28,7 @@ PASSES_ON: Mapping[str, str] = {
     "queue_core/stores/postgres/store.py:PostgresStore.transaction": "the part keeps connections between calls",
     "queue_core/stores/postgres/store.py:PostgresStore.upkeep": "the part keeps its rounds between calls",
     "queue_core/stores/redis/operations/store.py:RedisOperations.step": "the part keeps hints between calls",
+    "queue_core/stores/redis/store.py:RedisStore.part_of": "the part knows the nodes of a cluster",
     "queue_core/stores/redis/store.py:RedisStore.claim": "the part keeps unanswered claims between calls",
     "queue_core/stores/redis/store.py:RedisStore.filter_claimable": "the part of claims",
     "queue_core/stores/redis/store.py:RedisStore.list_claimable": "the part of claims",

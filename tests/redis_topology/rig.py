@@ -311,6 +311,10 @@ class Cluster:
                 return next(one for one in self.servers if one.port == port)
         raise AssertionError("it has no replica")
 
+    def misses(self, server: Server) -> bool:
+        """Return whether a server takes another one for lost."""
+        return any({"fail", "fail?"}.intersection(line[2].split(",")) for line in self.nodes(server))
+
     def wait_whole(self) -> None:
         """Wait until every server serves all slots and knows the three pairs, and every replica follows its master."""
 

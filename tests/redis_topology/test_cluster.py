@@ -27,9 +27,9 @@ QUEUES = [f"q{number}" for number in range(6)]
 """Every master serves some of them."""
 
 
-def owner_of(cluster: Cluster, settings: JobsSettings) -> tuple[int, Server]:
+def owner_of(cluster: Cluster, settings: JobsSettings, queue: str = QUEUES[0]) -> tuple[int, Server]:
     """Return the slot of a queue, and its master."""
-    slot = key_slot(f"{settings.redis.prefix}{{{QUEUES[0]}}}:pending".encode())
+    slot = key_slot(f"{settings.redis.prefix}{{{queue}}}:pending".encode())
     return slot, cluster.owner(slot)
 
 
@@ -89,9 +89,9 @@ async def test_work_goes_on(
 
 
 @contextmanager
-def a_master_without_successor(cluster: Cluster, settings: JobsSettings) -> Iterator[set[str]]:
-    """Freeze a master that no replica may replace, while the others go on; yield its queues."""
-    _, master = owner_of(cluster, settings)
+def a_master_without_successor(cluster: Cluster, settings: JobsSettings, queue: str = QUEUES[0]) -> Iterator[set[str]]:
+    """Freeze the master of a queue, which no replica may replace, while the others go on; yield its queues."""
+    _, master = owner_of(cluster, settings, queue)
     options = {"cluster-replica-no-failover": ("yes", "no"), "cluster-require-full-coverage": ("no", "yes")}
 
     def owned(queue: str) -> bool:
@@ -106,6 +106,8 @@ def a_master_without_successor(cluster: Cluster, settings: JobsSettings) -> Iter
         yield lost
     finally:
         master.resume()
+        # One that is still taken for lost would be replaced as soon as it may be.
+        wait_until("it is missed by none", lambda: not any(map(cluster.misses, cluster.servers)))
         for name, (_, value) in options.items():
             for one in cluster.servers:
                 one.ask("CONFIG", "SET", name, value)

@@ -6,7 +6,7 @@ import asyncio
 
 from queue_core import JobContext, JobQueue
 from queue_core.model.job import Stray
-from queue_core.worker.settler import Claims
+from queue_core.worker.claims import Claims
 from tests.conformance.working import PATIENCE, working
 
 

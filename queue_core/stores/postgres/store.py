@@ -25,8 +25,9 @@ from queue_core.model.job import (
 from queue_core.model.report import JobStack
 from queue_core.model.rules import Rules, mention
 from queue_core.model.settings import PostgresSettings, RetentionSettings
+from queue_core.ports.delivery import Led
 from queue_core.ports.locks import LockHeld
-from queue_core.ports.store import ClaimRequest, DueWork, Led
+from queue_core.ports.store import ClaimRequest, DueWork
 from queue_core.stores.postgres import logs
 from queue_core.stores.postgres.claim import PostgresClaims
 from queue_core.stores.postgres.dialect import Rows, text_array

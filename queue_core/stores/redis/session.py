@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -24,6 +34,7 @@ from queue_core.errors import CLOSED, SchemaEarlier, SchemaNewer, StoreRefused, 
 from queue_core.model.settings import RedisSettings
 from queue_core.model.states import Status
 from queue_core.redis.client import LOGIN, keys_of, make_client, make_pipelined, reason_of
+from queue_core.redis.cluster import ClusterClient
 from queue_core.redis.facts import server_facts
 from queue_core.redis.failover import Finder
 from queue_core.redis.keys import ClusterKeys
@@ -281,6 +292,12 @@ class RedisLink:
     def of(self, queue: str, names: Iterable[str]) -> list[str]:
         """Return keys of a queue."""
         return [self.keys.of(queue, name) for name in names]
+
+    def part_of(self, queue: str) -> Hashable:
+        """Return the node of a cluster that has a queue, as far as is known; None otherwise."""
+        if not isinstance(self._client, ClusterClient):
+            return None
+        return self._client.topology.known_owner(self.keys.of(queue, "pending"))
 
     async def queues_and_time(self) -> tuple[list[str], int]:
         """Return the names of all queues, and the server's time in microseconds."""

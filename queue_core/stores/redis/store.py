@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from queue_core.model.job import (
@@ -26,7 +26,8 @@ from queue_core.ports.replicas import Announce
 from queue_core.ports.store import ClaimRequest, DueWork
 from queue_core.runtime import Batcher
 from queue_core.stores.redis import logs
-from queue_core.stores.redis.claim import RedisClaims, RedisHeartbeat, claims_of, name_of
+from queue_core.stores.redis.claim.claim import RedisClaims, claims_of, name_of
+from queue_core.stores.redis.claim.heartbeat import RedisHeartbeat
 from queue_core.stores.redis.insert import RedisInserts
 from queue_core.stores.redis.session import CHUNK, RedisLink, portions
 from queue_core.stores.redis.settle import (
@@ -261,6 +262,9 @@ class RedisStore:
             rows |= await self._link.read(places, _FINAL)
 
     # -- workers
+
+    def part_of(self, queue: str) -> Hashable:
+        return self._link.part_of(queue)
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         return await self._claimer.claim(request)

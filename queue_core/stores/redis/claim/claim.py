@@ -1,28 +1,22 @@
-"""Claims within the rules of queues, and the heartbeat."""
+"""Claims within the rules of queues."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import Any
 
-from redis.exceptions import NoScriptError, RedisError, ResponseError
-
 from queue_core.errors import StoreUnavailable
-from queue_core.model.job import Claim, Ready, Stray
+from queue_core.model.job import Claim, Ready
 from queue_core.model.report import Announced
 from queue_core.model.rules import Rules, rules_of
-from queue_core.model.settings import RedisSettings
-from queue_core.ports.store import ClaimRequest, HeartbeatReply, HeartbeatRequest, LeaseRenewal, Neighbour
-from queue_core.redis.scripts import Call, digest, source
+from queue_core.ports.store import ClaimRequest
+from queue_core.redis.scripts import Call
 from queue_core.runtime import LARGEST
 from queue_core.stores.redis.capacity import limit_arguments
-from queue_core.stores.redis.delivery import DUE, ORDER
 from queue_core.stores.redis.hints import DueHints
-from queue_core.stores.redis.logs import RedisStacks
-from queue_core.stores.redis.records import entries_of, entry_text, tags_of, whole
-from queue_core.stores.redis.session import CHUNK, PACKAGE, RedisLink, chunks, microseconds, unavailable
+from queue_core.stores.redis.records import entries_of, tags_of, whole
+from queue_core.stores.redis.session import CHUNK, RedisLink, chunks, microseconds
 
 SPARE = 100
 """Candidates beside those that are wanted, since other workers claim at the same moment."""
@@ -234,167 +228,3 @@ def _claim(queue: str, job_id: str, row: Sequence[Any]) -> Claim:
         whole(losses),
         headers,
     )
-
-
-HOMES = 10_000
-"""Attempts whose queues are remembered; a worker holds fewer at a time."""
-
-
-DAY = 86400
-
-
-class RedisHeartbeat(RedisStacks):
-    """A few round trips a heartbeat: the worker's entry and its orders, its leases, who is to be cancelled."""
-
-    def __init__(self, settings: RedisSettings) -> None:
-        super().__init__(settings)
-        # the queues of attempts, by id and token: a job that an operator moves comes back under another token
-        self._homes: dict[tuple[str, int], str] = {}
-        # the worker whose process others find at its place
-        self._placed = ""
-
-    def renew(self, request: HeartbeatRequest) -> HeartbeatReply:
-        """Prolong the leases that still hold and renew the worker's entry.
-
-        Raises:
-            StoreUnavailable: no connection or no answer in time.
-        """
-        try:
-            return self._renew(request)
-        except (RedisError, OSError) as error:
-            self.close()
-            raise unavailable(error) from error
-
-    def _renew(self, request: HeartbeatRequest) -> HeartbeatReply:
-        (order,) = self._run([Call("beat", [self._keys.workers], [request.worker, entry_text(request)])])
-        if request.process and self._placed != request.worker:
-            self._show(request)
-        queues = sorted(self._names() if request.held_in is None else request.held_in)
-        homes = self._find(request.leases, queues)
-        groups: dict[str, list[LeaseRenewal]] = {}
-        for lease in request.leases:
-            if (lease.id, lease.token) in homes:
-                groups.setdefault(homes[lease.id, lease.token], []).append(lease)
-        parts = [(queue, part) for queue, leases in groups.items() for part in chunks(leases)]
-        held = self._run([self._extend(queue, part, request.lease) for queue, part in parts])
-        kept = {
-            (lease.id, lease.token)
-            for (_, part), answers in zip(parts, held, strict=True)
-            for lease, answer in zip(part, answers, strict=True)
-            if answer
-        }
-        self._remember({attempt: homes[attempt] for attempt in kept})
-        lost = tuple(lease.id for lease in request.leases if (lease.id, lease.token) not in kept)
-        return HeartbeatReply(
-            lost,
-            tuple(self._unwanted(request.worker, queues)),
-            order,
-            self._neighbours(request) if request.with_neighbours else None,
-            tuple(self._strays(request)) if request.doubts else (),
-        )
-
-    def hand_back(self, worker: str, started: Sequence[str], last: int) -> None:
-        """End the leases of a worker's claims up to a number but for these jobs, as not started.
-
-        Raises:
-            StoreUnavailable: no connection or no answer in time.
-        """
-        try:
-            ended: list[int | str] = []
-            for queue in self._names():
-                mine = [
-                    job_id
-                    for job_id, (whose, claim, *_) in self._running(queue).items()
-                    if whose == worker and int((claim or "0").partition(".")[0]) <= last
-                ]
-                keys = [self._keys.of(queue, "running")]
-                for part in chunks([job_id for job_id in mine if job_id not in started]):
-                    self._run_one("end_leases", keys + self._keys.jobs(queue, part), [worker, 1, *part])
-                    ended += [0, queue]
-            if ended:
-                self._run_one("hint", [self._keys.hints("leases")], [self._keys.notifications, DUE, "1", *ended])
-        except (RedisError, OSError) as error:
-            self.close()
-            raise unavailable(error) from error
-
-    def _running(self, queue: str) -> dict[str, list[Any]]:
-        """Return worker, claim, token, type and ordering key of a queue's running jobs; there are never many."""
-        ids: Any = self._connected().zrange(self._keys.of(queue, "running"), 0, -1)
-        found: dict[str, list[Any]] = {}
-        for part in chunks(ids):
-            rows = self._run_one(
-                "read", self._keys.jobs(queue, part), ["worker", "claim", "token", "type", "ordering_key"]
-            )
-            found.update({job_id: row for job_id, row in zip(part, rows, strict=True) if row})
-        return found
-
-    def _strays(self, request: HeartbeatRequest) -> Iterator[Stray]:
-        numbers = {str(doubt.number) for doubt in request.doubts}
-        for queue in {doubt.queue for doubt in request.doubts}:
-            for job_id, (worker, claim, token, type_, key) in self._running(queue).items():
-                if worker == request.worker and (claim or "").partition(".")[0] in numbers:
-                    yield Stray(job_id, int(token), queue, type_ or "", key)
-
-    def _show(self, request: HeartbeatRequest) -> None:
-        """Notify the other workers at this place of this worker's process."""
-        key = self._keys.residents(request.place)
-        self._connected().hset(key, request.worker, request.process)
-        self._connected().expire(key, DAY)
-        with suppress(ResponseError):  # not allowed: then no worker rests that would need the message
-            self._connected().publish(self._keys.notifications, f"{ORDER} {request.place}")
-        self._placed = request.worker
-
-    def _neighbours(self, request: HeartbeatRequest) -> tuple[Neighbour, ...]:
-        found: Any = self._connected().hgetall(self._keys.residents(request.place))
-        if request.worker not in found:  # the server has forgotten it
-            self._placed = ""
-        return tuple(Neighbour(worker, process) for worker, process in found.items() if worker != request.worker)
-
-    def _names(self) -> Iterable[str]:
-        names: Any = self._connected().smembers(self._keys.queues)
-        return names  # type: ignore[no-any-return]
-
-    def _find(self, leases: Sequence[LeaseRenewal], queues: Iterable[str]) -> dict[tuple[str, int], str]:
-        """Return the queue of each attempt, looking for those that the last heartbeat did not hold."""
-        asked = [(lease.id, lease.token) for lease in leases]
-        homes = {attempt: self._homes[attempt] for attempt in asked if attempt in self._homes}
-        unknown = [attempt for attempt in asked if attempt not in homes]
-        places = [(queue, part) for queue in queues for part in chunks(unknown)]
-        calls = [
-            Call("read", self._keys.jobs(queue, (job_id for job_id, _ in part)), ["status"]) for queue, part in places
-        ]
-        for (queue, part), rows in zip(places, self._run(calls), strict=True):
-            homes.update({attempt: queue for attempt, row in zip(part, rows, strict=True) if row})
-        return homes
-
-    def _remember(self, homes: Mapping[tuple[str, int], str]) -> None:
-        """Keep in mind where attempts are; they are found again where this forgets them."""
-        if len(self._homes) > HOMES:
-            self._homes.clear()
-        self._homes |= homes
-
-    def _extend(self, queue: str, leases: Sequence[LeaseRenewal], seconds: float) -> Call:
-        keys = [self._keys.of(queue, "running"), *self._keys.jobs(queue, (lease.id for lease in leases))]
-        args: list[Any] = [round(seconds * 1e6)]
-        for lease in leases:
-            progress = "" if lease.progress is None else lease.progress
-            args += (lease.id, lease.token, progress, lease.message, int(lease.started))
-        return Call("extend", keys, args)
-
-    def _unwanted(self, worker: str, queues: Sequence[str]) -> list[str]:
-        """Return the ids of this worker's jobs with a cancel request."""
-        commands = self._connected().pipeline(transaction=False)
-        for queue in queues:
-            commands.hgetall(self._keys.of(queue, "cancelling"))
-        return [job_id for asked in commands.execute() for job_id, whose in asked.items() if whose == worker]
-
-    def _run(self, calls: Sequence[Call]) -> list[Any]:
-        """Run scripts one after the other; a heartbeat has few of them."""
-        return [self._run_one(*call) for call in calls]
-
-    def _run_one(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
-        client = self._connected()
-        try:
-            return client.evalsha(digest(PACKAGE, name), len(keys), *keys, *args)
-        except NoScriptError:
-            return client.eval(source(PACKAGE, name), len(keys), *keys, *args)

@@ -1,0 +1,1 @@
+"""Claims, and the heartbeat that keeps their leases."""
