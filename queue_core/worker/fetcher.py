@@ -17,6 +17,7 @@ from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.model.job import Claim, Outcome
 from queue_core.model.rules import AHEAD_SECONDS, Rules, rules_of
 from queue_core.ports.delivery import Dispatcher, DispatchUnavailable, Nomination
+from queue_core.ports.parts import PartedStore
 from queue_core.ports.store import ClaimRequest, JobStore
 from queue_core.runtime import LARGEST
 from queue_core.worker.attempt import RunningAttempt
@@ -91,7 +92,7 @@ class Fetcher:
         self._poll = POLL_FIRST
         # candidates that were taken and not yet asked for, and the number of the claim that asked in vain
         self._in_hand: Nomination | None = None
-        self._in_hand_number = 0
+        self._in_hand_number, self._parted = 0, isinstance(store, PartedStore) and store.apart
         # queues in which the store may have more than was asked for
         self._unfinished: deque[str] = deque()
         # while it is doubtful, Redis may not learn of all jobs: this worker polls the store, too, at intervals
@@ -278,7 +279,9 @@ class Fetcher:
         Should the store be away, these are tried again: others would have to wait for the audit to find them.
         """
         if self._in_hand is not taken:
-            self._in_hand, self._in_hand_number = taken, self.claims.begin(taken.queue)
+            # Where other parts of the store may go on, they do not wait for this one: these are left to the audit.
+            self._in_hand = None if self._parted else taken
+            self._in_hand_number = self.claims.begin(taken.queue)
         mine = {claim.id for claim in await self._claim_all(taken.queue, limit, ids, self._in_hand_number)}
         self._in_hand = None
         left = [job_id for job_id in ids if job_id not in mine]

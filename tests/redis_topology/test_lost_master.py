@@ -12,8 +12,12 @@ import pytest
 from redis.crc import key_slot
 
 from queue_core import JobQueue, Worker
+from queue_core.errors import StoreUnavailable
+from queue_core.model.job import Claim
 from queue_core.model.settings import JobsSettings
+from queue_core.ports.store import ClaimRequest
 from queue_core.stores.redis.store import RedisStore
+from tests.conformance.working import working
 from tests.redis_topology.conftest import MakeSettings
 from tests.redis_topology.load import PATIENCE
 from tests.redis_topology.rig import Cluster
@@ -160,3 +164,30 @@ async def test_the_queues_of_other_masters_go_on(
     again = {name for name, count in ledger.started.items() if count > 1}
     assert again <= {f"{kind} {queue}" for kind in ("long", "waiting") for queue in lost}
     assert ledger.started == ledger.ended + ledger.stopped
+
+
+async def test_candidates_of_a_lost_queue_hold_up_no_others(
+    cluster: Cluster, make_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker may have taken some just before: then it can claim none of them."""
+    async with JobQueue(settings=make_settings("redis", cluster.url)) as jobs:
+        ran, tried, real = asyncio.Event(), asyncio.Event(), jobs.store.claim
+
+        async def claim(request: ClaimRequest) -> list[Claim]:
+            if request.queue == "q1":
+                tried.set()
+                raise StoreUnavailable("redis", "its master is away")
+            return await real(request)
+
+        monkeypatch.setattr(jobs.store, "claim", claim)
+
+        @jobs.task
+        async def work() -> None:
+            ran.set()
+
+        async with working(jobs, queues=["q1", "q2"]):
+            await work.options(queue="q1").enqueue()
+            async with asyncio.timeout(PATIENCE):
+                await tried.wait()
+                await work.options(queue="q2").enqueue()
+                await ran.wait()
