@@ -68,11 +68,7 @@ class Runner:
     """Slots, the jobs in them, and the few that wait for one."""
 
     def __init__(
-        self,
-        plan: RunPlan,
-        settler: AnySettler,
-        publisher: EventPublisher,
-        held: dict[str, RunningAttempt],
+        self, plan: RunPlan, settler: AnySettler, publisher: EventPublisher, held: dict[str, RunningAttempt]
     ) -> None:
         self._tasks = plan.tasks
         self._limits = plan.limits
