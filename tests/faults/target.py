@@ -143,6 +143,10 @@ class HitQueue(JobQueue):
     """A queue object whose parts can be hit."""
 
     @property
+    def parts(self) -> Any:
+        return super().parts._replace(store=self.store, dispatcher=self.dispatcher, bus=self.bus)
+
+    @property
     def store(self) -> Any:
         return HitStore(super().store)
 

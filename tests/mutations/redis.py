@@ -422,7 +422,7 @@ REDIS = (
     lua(
         "what-was-due-before-it-came-has-waited-since",
         "insert",
-        "insert",
+        "job",
         "aging",
         ("math.max(now, tonumber(ARGV[a + 8]) or now + ARGV[a + 7])", "tonumber(ARGV[a + 8]) or now + ARGV[a + 7]"),
     ),

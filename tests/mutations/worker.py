@@ -340,7 +340,10 @@ ABOVE = (
         "undo-of-a-drain-takes-the-move-of-another",
         "client/operating/drain.py",
         ("core/test_operations.py",),
-        ('f"{one.request.why}:".startswith(why)', 'one.request.why.startswith(f"{DRAINS}{number}")'),
+        (
+            'f"{operation.request.why}:".startswith(f"{DRAINS}{number}:")',
+            'operation.request.why.startswith(f"{DRAINS}{number}")',
+        ),
         keyword="another_drain",
     ),
     of_worker(
@@ -394,7 +397,7 @@ ABOVE = (
         "worker-claims-what-it-has-in-hand-under-new-numbers",
         "worker/fetcher.py",
         ("worker/test_fetcher.py",),
-        ("taken, self.claims.begin(taken.queue)", "taken, 0"),
+        ("self._in_hand_number = self.claims.begin(taken.queue)", "self._in_hand_number = 0"),
         keyword="in_hand",
     ),
     of_worker(

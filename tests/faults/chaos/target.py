@@ -80,6 +80,10 @@ class RecordingQueue(JobQueue):
     """A queue object whose store writes the ledger."""
 
     @property
+    def parts(self) -> Any:
+        return super().parts._replace(store=self.store)
+
+    @property
     def store(self) -> Any:
         return RecordingStore(super().store)
 
