@@ -7,7 +7,7 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine, Hashable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future
 from typing import Any, TypeVar
 
 import redis
@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 from queue_core.model.addresses import Host
 from queue_core.redis.cluster import ClusterClient
 from queue_core.runtime import end_tasks
+from queue_core.threads import DaemonThreads
 
 T = TypeVar("T")
 
@@ -106,7 +107,7 @@ class Nodes:
     """Asks several nodes at the same time, each in a thread of its own. One that hangs holds up the others once."""
 
     def __init__(self) -> None:
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads: DaemonThreads | None = None
         self._busy: dict[Hashable, Future[Any]] = {}
 
     def ask(
@@ -118,7 +119,7 @@ class Nodes:
         returns is dropped; its node is not asked again until then.
         """
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(AT_ONCE, "redis-node")
+            self._threads = DaemonThreads(AT_ONCE, "redis-node")
         free = [node for node in calls if node not in self._busy or self._busy[node].done()]
         asked = {self._threads.submit(calls[node]): node for node in free}
         self._busy |= {node: future for future, node in asked.items()}
@@ -143,4 +144,4 @@ class Nodes:
         threads, self._threads = self._threads, None
         self._busy.clear()
         if threads is not None:
-            threads.shutdown(wait=False)
+            threads.shutdown()
