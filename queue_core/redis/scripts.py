@@ -17,8 +17,9 @@ from queue_core.blocks import blocks_of
 from queue_core.redis.cluster import ClusterClient
 from queue_core.redis.pipeline import PipelinedConnection
 
-_NOT_ALLOWED = re.compile(r"can't run this command or subcommand script: .*@user_script:(\d+)")
-"""What Redis 7.0 answers where a script's user lacks a command, given the line of the script."""
+_NOT_ALLOWED = re.compile(r"can't run this command or subcommand(?: script: .*@user_script:(\d+))?")
+"""What Redis 7.0 answers where a script's user lacks a command, given the line of the script, save for one that takes
+back what it has written."""
 _COMMAND = re.compile(r"redis\.p?call\('(\w+)'")
 _SHARED = re.compile(r"^-- with: (\w+)$", re.MULTILINE)
 
@@ -48,6 +49,9 @@ def _naming_command(error: Exception, package: str, name: str) -> Exception:
     place = _NOT_ALLOWED.search(str(error))
     if place is None:
         return error
+    if place[1] is None:
+        commands = sorted({command.lower() for command in _COMMAND.findall(source(package, name))})
+        return NoPermissionError(f"this user has no permissions to run one of the commands {', '.join(commands)}")
     command = _COMMAND.search(source(package, name).splitlines()[int(place[1]) - 1])
     if command is None:
         return error

@@ -226,7 +226,8 @@ async def test_what_a_claim_may_not_read_stays(queue_as: As, hand: Any) -> None:
 @pytest.mark.parametrize("queue_as", ["redis"], indirect=True)
 async def test_the_command_that_a_script_lacks_is_named(queue_as: As) -> None:
     async with queue_as("~jobs:* &jobs:* +@all -incrby -hincrby") as jobs:
-        with pytest.raises(StoreRefused, match=r"permissions to run the 'h?incrby' command"):
+        # Redis 7.0 does not tell which one it is where a script has caught it.
+        with pytest.raises(StoreRefused, match=r"permissions to run (the 'h?incrby' command|one of .* hincrby, )"):
             await jobs.enqueue("work")
 
 
