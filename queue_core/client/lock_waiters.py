@@ -77,17 +77,20 @@ class LockWaiters:
         loop = asyncio.get_running_loop()
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._run())
+            self._task.add_done_callback(self._let_go)
         call = _Call(jobs, locks_of(jobs, self._rules), loop.time() + self._seconds, loop.create_future())
         self._waiting.append(call)
         return call.answer
 
     async def _run(self) -> None:
-        try:
-            while self._waiting:
-                for call in tuple(self._waiting):
-                    if await self._try(call):
-                        self._waiting.remove(call)
-        finally:  # a handler can cancel any task: then no caller waits for ever
+        while self._waiting:
+            for call in tuple(self._waiting):
+                if await self._try(call):
+                    self._waiting.remove(call)
+
+    def _let_go(self, task: asyncio.Task[None]) -> None:
+        # A handler can cancel any task: then no caller waits for ever, not even where this one had not begun.
+        if task is self._task:
             for call in self._waiting:
                 call.answer.cancel()
             self._waiting.clear()

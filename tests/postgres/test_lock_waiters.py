@@ -12,12 +12,15 @@ import psycopg
 import pytest
 
 from queue_core import JobQueue
+from queue_core.client.lock_waiters import LockWaiters
 from queue_core.client.operating import executor
 from queue_core.errors import StoreRefused
+from queue_core.model.job import Inserted, NewJob, new_id
 from queue_core.model.operation import Author, OperationRequest
 from queue_core.model.rules import QueueRules
 from queue_core.model.schedule import Announcement, Schedule
 from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings
+from queue_core.ports.locks import LockHeld
 from queue_core.worker.scheduler import Scheduler
 from tests.waiting import PATIENCE, eventually
 
@@ -117,6 +120,18 @@ async def test_no_caller_waits_for_ever_where_a_handler_cancels_what_it_waits_fo
     assert call.cancelled()
     await holder.rollback()
     assert (await jobs.enqueue("anything", unique="k")).created
+
+
+async def test_no_caller_waits_for_ever_where_what_it_waits_for_is_cancelled_before_it_begins() -> None:
+    async def never(*_: object) -> list[Inserted]:
+        raise LockHeld("postgres")
+
+    waiters = LockWaiters(never, {}, PATIENCE)
+    answer = waiters.put([NewJob(new_id(), "default", "anything", "{}", unique_key="k")])
+    assert waiters._task is not None
+    waiters._task.cancel()
+    await asyncio.wait([answer], timeout=PATIENCE)
+    assert answer.cancelled()
 
 
 async def test_the_connection_of_a_call_is_not_kept(jobs: JobQueue, postgres_url: str) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from queue_core.model.filters import Filter, parse
 from queue_core.model.report import Order
-from queue_core.stores.redis import claim, read, search
+from queue_core.stores.redis import read, search
+from queue_core.stores.redis.claim import claim
 from queue_core.stores.redis.statistics import cursors
 from tests.conformance.making import QUEUE, TYPE, new_job, outcome
 from tests.conformance.world import World
