@@ -218,7 +218,7 @@ class RedisDispatcher:
         self._blocking.set_response_callback("BZMPOP", as_it_came)
         self._pipelined = pipelined
         self._scripts = Scripts(self._client, "queue_core.delivery.redis", pipelined)
-        self._wholeness = self._make_markers()
+        self._markers = self._make_markers()
         # queues whose ready sets are just being declared whole
         self._beginning: set[asyncio.Task[None]] = set()
 
@@ -310,12 +310,12 @@ class RedisDispatcher:
     async def doubtful(self, queues: Sequence[str]) -> list[str]:
         """Return those of the queues whose ready sets may have lost jobs: emptied, restored or failed over."""
         async with within(self._timeout, self._circuit):
-            return await self._wholeness.doubtful(queues)
+            return await self._markers.doubtful(queues)
 
     async def mark_current(self, queue: str) -> None:
         """Declare the ready set whole, after a rebuild."""
         async with within(self._timeout, self._circuit):
-            await self._wholeness.mark_current(queue)
+            await self._markers.mark_current(queue)
 
     def begin(self, queues: Sequence[str]) -> None:
         """Declare ready sets of new queues whole, in a moment: else the first leader offers all their jobs again."""
@@ -326,7 +326,7 @@ class RedisDispatcher:
     async def _begin(self, queues: Sequence[str]) -> None:
         with contextlib.suppress(DispatchUnavailable):  # it is rebuilt
             async with within(self._timeout, self._circuit):
-                await self._wholeness.write_markers(queues)
+                await self._markers.write_markers(queues)
 
     async def kept(self, turn: float = 0.0) -> tuple[PairingRecord, bool]:
         """Return what is kept under the prefix about the database, and whether no other process took this turn before.

@@ -135,7 +135,7 @@ class WritingDispatcher(Protocol):
 
 
 class NotificationHealth(Protocol):
-    """Whether notifications arrive: they only save reads: without them all processes poll the store."""
+    """Whether notifications arrive. They only save reads: without them all processes poll the store."""
 
     @property
     def arriving(self) -> bool:

@@ -40,11 +40,6 @@ async def test_all_have_ended_in_whatever_way(monkeypatch: pytest.MonkeyPatch) -
     assert problems == []
 
 
-async def test_nothing_to_end() -> None:
-    await end_tasks()
-    await end_tasks(None)
-
-
 async def test_one_that_lost_its_cancellation_is_cancelled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a library does that catches it together with an answer: closing would hang for ever."""
     monkeypatch.setattr(runtime, "CANCEL_AGAIN", 0.01)

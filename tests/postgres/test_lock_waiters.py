@@ -22,6 +22,7 @@ from queue_core.model.schedule import Announcement, Schedule
 from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings
 from queue_core.ports.locks import LockHeld
 from queue_core.worker.scheduler import Scheduler
+from tests.postgres.conftest import Caller
 from tests.waiting import PATIENCE, eventually
 
 QUEUES = {"limited": QueueRules(limit=100), "fifo": QueueRules(fifo=True), "aging": QueueRules(aging=60)}
@@ -33,7 +34,6 @@ HELD: dict[str, dict[str, Any]] = {
     "aging": {"queue": "aging"},
 }
 FREE: tuple[dict[str, Any], ...] = ({}, {"unique": "other"}, {"ordering_key": "other"}, {"queue": "another"})
-Caller = psycopg.AsyncConnection[tuple[Any, ...]]
 WAITERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
@@ -50,13 +50,6 @@ async def jobs(
     redis = RedisSettings(url=redis_url, prefix=redis_prefix) if request.param == "postgres+redis" else None
     async with opened(postgres_url, 10 * PATIENCE, redis) as one:
         yield one
-
-
-@pytest.fixture
-async def holder(postgres_url: str) -> AsyncIterator[Caller]:
-    """The connection of the transaction that others wait for."""
-    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
-        yield connection
 
 
 async def waiters(connection: Caller) -> int:

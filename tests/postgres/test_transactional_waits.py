@@ -14,6 +14,7 @@ from psycopg.pq import TransactionStatus
 from queue_core import JobQueue, QueueFull, StoreUnavailable
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import JobsSettings, PostgresSettings, RedisSettings
+from tests.postgres.conftest import Caller
 from tests.waiting import eventually
 
 PATIENCE = 60.0
@@ -25,7 +26,6 @@ HELD: dict[str, dict[str, Any]] = {
     "limit": {"queue": "limited"},
     "fifo": {"queue": "fifo"},
 }
-Caller = psycopg.AsyncConnection[tuple[Any, ...]]
 
 
 @pytest.fixture(params=["postgres+redis", "postgres"])
@@ -44,13 +44,6 @@ async def patient_jobs(postgres_url: str) -> AsyncIterator[JobQueue]:
     settings = JobsSettings(postgres=PostgresSettings(url=postgres_url, timeout=10 * PATIENCE), queues=QUEUES)
     async with JobQueue(settings=settings) as opened:
         yield opened
-
-
-@pytest.fixture
-async def holder(postgres_url: str) -> AsyncIterator[Caller]:
-    """The connection of the transaction that others wait for."""
-    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
-        yield connection
 
 
 @pytest.fixture

@@ -79,7 +79,9 @@ class Executor:
         """
         wait = POLL_SECONDS
         # The oldest first: a drain before its move.
-        for operation in reversed(await self._store.list_operations(MOST, unfinished=True)):
+        unfinished = list(reversed(await self._store.list_operations(MOST, unfinished=True)))
+        self._held = {one.number: self._held[one.number] for one in unfinished if one.number in self._held}
+        for operation in unfinished:
             try:
                 if operation.state == "running":
                     wait = min(wait, await self._advance_unless_held(operation))

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from queue_core import JobContext, JobFailed, JobQueue, Middleware, SettledJob, StoreUnavailable, Worker
+from queue_core import JobContext, JobFailed, JobHandle, JobQueue, Middleware, SettledJob, StoreUnavailable, Worker
 from tests.around import Around
 from tests.conformance.working import PATIENCE, working
 from tests.postgres.transactions.receipts import AGAIN, INSERT, ONCE, Books, failures_of
@@ -179,10 +179,8 @@ class CommittingStore(Around):
             await self.go_on.wait()
 
 
-async def test_a_request_to_stop_comes_too_late_for_what_is_being_committed(jobs: JobQueue, books: Books) -> None:
-    """Whether it was committed would not be known any more."""
-    committing = CommittingStore(jobs.store)
-    jobs._backend = jobs._backend._replace(store=committing)
+async def enqueue_payment(jobs: JobQueue) -> JobHandle[str]:
+    """Enqueue a job that writes into the books in its own transaction."""
 
     @jobs.task
     async def pay(ctx: JobContext) -> str:
@@ -190,7 +188,15 @@ async def test_a_request_to_stop_comes_too_late_for_what_is_being_committed(jobs
             await connection.execute(INSERT, (ctx.job_id, ctx.token))
         return "paid"
 
-    handle = await pay.enqueue()
+    return await pay.enqueue()
+
+
+async def test_a_request_to_stop_comes_too_late_for_what_is_being_committed(jobs: JobQueue, books: Books) -> None:
+    """Whether it was committed would not be known any more."""
+    committing = CommittingStore(jobs.store)
+    jobs._backend = jobs._backend._replace(store=committing)
+
+    handle = await enqueue_payment(jobs)
     async with working(jobs) as worker:
         await asyncio.wait_for(committing.commits.wait(), PATIENCE)
         worker._runner.stop_jobs([handle.id], lost=False)
@@ -206,13 +212,7 @@ async def test_the_end_of_the_event_loop_meets_a_commit(jobs: JobQueue, books: B
     committing = CommittingStore(jobs.store, done)
     jobs._backend = jobs._backend._replace(store=committing)
 
-    @jobs.task
-    async def pay(ctx: JobContext) -> str:
-        async with ctx.transaction() as connection:
-            await connection.execute(INSERT, (ctx.job_id, ctx.token))
-        return "paid"
-
-    handle = await pay.enqueue()
+    handle = await enqueue_payment(jobs)
     before = asyncio.all_tasks()
     running = asyncio.create_task(Worker(jobs, lease="300s").run())
     await asyncio.wait_for(committing.commits.wait(), PATIENCE)
