@@ -34,7 +34,7 @@ M = TypeVar("M", bound=SettingsModel)
 
 _warned: set[str] = set()
 """Variables that were named in a warning."""
-LARGEST = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 """Bytes of a configuration file or secret; what is larger is something else."""
 COLON = re.compile(
     r"""^([ \t]*prefix:[ \t]+)([^\s"'\\\[{&*!|>%@`#][^\s"\\]*:)(?=[ \t]*(?:[ \t]#.*)?\r?$)""", re.MULTILINE
@@ -72,12 +72,12 @@ def read_secret(path: Path, what: str) -> str:
 def _text(path: Path, what: str) -> str:
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+            content = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigurationError(f"{what}: cannot read {path}: {reason}") from None
-    if len(content) > LARGEST:
-        raise ConfigurationError(f"{what}: {path} is larger than {LARGEST:,} bytes")
+    if len(content) > MAX_FILE_BYTES:
+        raise ConfigurationError(f"{what}: {path} is larger than {MAX_FILE_BYTES:,} bytes")
     try:
         return content.decode()
     except UnicodeDecodeError:

@@ -14,16 +14,16 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-LARGEST = 8 << 20
+MAX_STATEMENT_LENGTH = 8 << 20
 """Characters of payloads, results or tracebacks that one statement carries, save for a single item that has more: some
 50 ms of this process and 0.3 s of PostgreSQL. 300 results of 1 MB in one were never stored within a time limit."""
-AT_ONCE = 1 << 20
+ENCODED_AT_ONCE = 1 << 20
 """Characters of values that are encoded before the event loop continues: some 10 ms."""
-MARGIN = 0.1
+FLUSH_MARGIN = 0.1
 """Seconds for which a group on its way is waited for beyond its time, so that the flush's own error comes first."""
 
 
-def parts_of(items: Iterable[T], size: Callable[[T], int], most: int = LARGEST) -> Iterator[list[T]]:
+def parts_of(items: Iterable[T], size: Callable[[T], int], most: int = MAX_STATEMENT_LENGTH) -> Iterator[list[T]]:
     """Yield the items in parts that one statement carries, by their sizes."""
     part: list[T] = []
     total = 0
@@ -44,7 +44,7 @@ def until_full(items: Iterable[T], size: Callable[[T], int]) -> Iterator[T]:
     for item in items:
         yield item
         total += size(item)
-        if total >= LARGEST:
+        if total >= MAX_STATEMENT_LENGTH:
             return
 
 
@@ -63,11 +63,11 @@ class Pacing:
     @property
     def due(self) -> bool:
         """Whether it is time to let the loop go on."""
-        return self._done >= AT_ONCE
+        return self._done >= ENCODED_AT_ONCE
 
     def note(self, size: int) -> None:
         """Count characters; small ones cost nothing."""
-        if size >= AT_ONCE // 16:
+        if size >= ENCODED_AT_ONCE // 16:
             if self._done == 0:
                 asyncio.get_running_loop().call_soon(self._reset)
             self._done += size
@@ -103,8 +103,8 @@ class Batcher(Generic[T, R]):
     """Gathers groups of items from many callers into one call; each caller gets the answers to its own items.
 
     A group is never torn apart. The call that fails, fails for the callers whose items were in it, unless the error
-    concerns some of them alone (`separate`). A batch ends at `limit` items or `LARGEST` characters, as `weigh` counts
-    those of a group.
+    concerns some of them alone (`separate`). A batch ends at `limit` items or `MAX_STATEMENT_LENGTH` characters, as
+    `weigh` counts those of a group.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Batcher(Generic[T, R]):
         number, size = len(groups[0].items), groups[0].size
         while self._waiting:
             number, size = number + len(self._waiting[0].items), size + self._waiting[0].size
-            if number > self._limit or size > LARGEST:
+            if number > self._limit or size > MAX_STATEMENT_LENGTH:
                 break
             groups.append(self._waiting.popleft())
         return groups
@@ -213,7 +213,7 @@ class Batcher(Generic[T, R]):
     def _watch_from(self, first: _Group[T, R]) -> None:
         if self._patience is None:
             return
-        due = self._due(first) + MARGIN
+        due = self._due(first) + FLUSH_MARGIN
         if self._loop is not first.loop:
             self._watch, self._loop = None, first.loop  # the event loop before this one has ended, with its timers
         if self._watch is None or due < self._watch_ends:
@@ -228,7 +228,7 @@ class Batcher(Generic[T, R]):
     def _due(self, group: _Group[T, R]) -> float:
         """Return when a group has waited for long enough; long lists take longer."""
         assert self._patience is not None
-        times = 1 + len(group.items) // (10 * self._limit) + group.size // LARGEST
+        times = 1 + len(group.items) // (10 * self._limit) + group.size // MAX_STATEMENT_LENGTH
         return max(group.at, self._moved) + self._patience * times
 
     def _expire(self) -> None:
@@ -237,11 +237,11 @@ class Batcher(Generic[T, R]):
         now = loop.time()
         late = [group for group in self._waiting if self._due(group) <= now]
         self._waiting = deque(group for group in self._waiting if self._due(group) > now)
-        late += [group for group in self._sent if self._due(group) + MARGIN <= now]
+        late += [group for group in self._sent if self._due(group) + FLUSH_MARGIN <= now]
         for group in late:
             group.fail(self._late())
         left = [self._due(group) for group in self._waiting]
-        left += [self._due(group) + MARGIN for group in self._sent if not group.answers.done()]
+        left += [self._due(group) + FLUSH_MARGIN for group in self._sent if not group.answers.done()]
         self._end_watch()
         if left:
             self._watch, self._watch_ends = loop.call_at(min(left), self._expire), min(left)

@@ -26,7 +26,7 @@ from queue_core.worker.journal import Journal
 from queue_core.worker.scheduler import Scheduler
 
 WORKER = "testing"
-LEASE = 366 * 86400.0
+LEASE_SECONDS = 366 * 86400.0
 """Seconds; no job is lost here, however far the clock is moved while it runs."""
 
 
@@ -151,7 +151,7 @@ class InProcess:
         for queue, paused in (await self._store.queues()).items():
             if paused:
                 continue
-            request = ClaimRequest(queue, WORKER, self._jobs.tasks.types(), 1, LEASE)
+            request = ClaimRequest(queue, WORKER, self._jobs.tasks.types(), 1, LEASE_SECONDS)
             if claims := await self._store.claim(request):
                 return claims[0]
         return None

@@ -16,7 +16,7 @@ from queue_core.model.addresses import path_of
 from queue_core.model.settings import JobsSettings
 from queue_core.model.validation import SettingsModel
 
-NEAR = 0.6
+MIN_LIKENESS = 0.6
 """How like another name, from 0 to 1, one has to be to be meant by it."""
 _FROM_FILE = "_file"
 
@@ -63,7 +63,7 @@ class Source:
         """Return the variable that was perhaps meant by one that goes on below `path`, the block of a model."""
         known = {"__".join(key): self.variable((*path, *key)) for key in keys(model)}
         alike = {squash(name): name for name in known}.get(squash("".join(levels)))
-        near = [alike] if alike else difflib.get_close_matches("__".join(levels).lower(), known, 1, NEAR)
+        near = [alike] if alike else difflib.get_close_matches("__".join(levels).lower(), known, 1, MIN_LIKENESS)
         return known[near[0]] if near else None
 
     def find(self, environ: Mapping[str, str]) -> Path | None:
@@ -113,7 +113,7 @@ def keys(model: type[SettingsModel]) -> Iterator[tuple[str, ...]]:
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return "; did you mean 'x'?" with the nearest known word, or what is known when none is near."""
     choices = sorted(known)
-    found = difflib.get_close_matches(word, choices, 1, NEAR)
+    found = difflib.get_close_matches(word, choices, 1, MIN_LIKENESS)
     return f"; did you mean '{found[0]}'?" if found else f"; known here: {', '.join(choices) or 'none'}"
 
 

@@ -187,13 +187,13 @@ def add_change(verb: Parser, destructive: bool = False, why: bool = True) -> Non
 
 def duration(text: str) -> float:
     """Return the seconds in 5, 500ms, 5m, 1h or 7d."""
-    from queue_core.model.validation import FARTHEST, parse_duration
+    from queue_core.model.validation import MAX_DELAY_SECONDS, parse_duration
 
     try:
         seconds = parse_duration(text)
     except ValueError as problem:
         raise argparse.ArgumentTypeError(str(problem)) from None
-    if not seconds <= FARTHEST:
+    if not seconds <= MAX_DELAY_SECONDS:
         raise argparse.ArgumentTypeError(f"'{text}' is more than a hundred years")
     return seconds
 

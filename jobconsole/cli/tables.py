@@ -13,7 +13,7 @@ from jobconsole.format.humanize import elapsed, exact, plural, rate
 from jobconsole.format.words import outcome_phrase, state_phrase, undoes, undone_by, written_phrase
 from jobconsole.present.facts import Fact, Facts, cells, moment, of_job
 from jobconsole.present.signature import state_body
-from queue_core.model.job import LINE_BYTES, Attempt, Job
+from queue_core.model.job import MAX_LOG_LINE_BYTES, Attempt, Job
 from queue_core.model.report import LogPage, QueueInfo, WorkerInfo
 from queue_core.model.rules import BANDS
 from queue_core.model.text import safe
@@ -165,7 +165,7 @@ def show_log(output: Output, page: LogPage, indent: str = "") -> None:
     if page.dropped:
         output.line(f"{indent}({plural(page.dropped, 'earlier line')} not kept)")
     for entry in page.entries:
-        first, *more = safe(entry.text, 2 * LINE_BYTES, newlines=True).rstrip("\n").split("\n")
+        first, *more = safe(entry.text, 2 * MAX_LOG_LINE_BYTES, newlines=True).rstrip("\n").split("\n")
         output.line(f"{indent}{moment(entry.at)}  {first}".rstrip())
         for line in more:
             output.line(f"{indent}{'':20}  {line}".rstrip())

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from queue_core.client.operating.signatures import WINDOW, states_of
+from queue_core.client.operating.signatures import NEW_WINDOW, states_of
 from queue_core.errors import QueueCoreError
 from queue_core.model.addresses import mask
 from queue_core.model.filters import parse
@@ -146,7 +146,7 @@ class Reader:
         return (task.result(), None) if reason is None else (None, reason)
 
     async def _signatures(self) -> Mapping[SignatureWord, int]:
-        groups = await self._inspector.signatures(_DEAD, WINDOW, 1, MOST_SIGNATURES)
+        groups = await self._inspector.signatures(_DEAD, NEW_WINDOW, 1, MOST_SIGNATURES)
         return Counter(state.word for state in (await states_of(self._inspector, groups)).values())
 
     async def _delivery(self, limit: float) -> dict[str, BackendState]:

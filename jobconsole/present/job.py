@@ -20,7 +20,7 @@ from jobconsole.present.layout import fact_line, fact_lines
 from jobconsole.present.release import LiveSince, trend_lines
 from jobconsole.present.signature import of_state
 from jobconsole.present.stack import LiveStack, stack_lines
-from queue_core.model.job import LINE_BYTES, Attempt, Job, LogEntry
+from queue_core.model.job import MAX_LOG_LINE_BYTES, Attempt, Job, LogEntry
 from queue_core.model.operation import Operation
 from queue_core.model.report import LogPage, SignatureInfo
 from queue_core.model.text import safe
@@ -138,7 +138,7 @@ def log_lines(page: LogPage | None, context: RenderContext, width: int) -> list[
 
 
 def _entry(entry: LogEntry, width: int) -> list[Line]:
-    text = safe(entry.text, LINE_BYTES, newlines=True).rstrip("\n")
+    text = safe(entry.text, MAX_LOG_LINE_BYTES, newlines=True).rstrip("\n")
     rows = [part for line in text.split("\n") for part in wrap(line, width)]
     if len(rows) > _ROWS:
         rows = [*rows[: _ROWS - 1], f"... {len(rows) - _ROWS + 1} more rows"]

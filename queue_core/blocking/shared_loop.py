@@ -26,16 +26,16 @@ from queue_core.threads import DaemonThreads
 
 T = TypeVar("T")
 
-TICK = 1.0
+LOOP_CHECK_SECONDS = 1.0
 """Seconds between two checks whether the event loop of a call is still there."""
-PAUSE = 0.001
+RESUME_DELAY = 0.001
 """Seconds after a call until the loop's own thread runs it again. Other timers and answers of servers wait for that."""
-LONGEST_PAUSE = 0.004
+MAX_RESUME_DELAY = 0.004
 """Seconds that it becomes while one call follows the other: to look whether they go on costs processor time, too."""
-SOON = 0.01
+SERIES_GAP = 0.01
 """Seconds between two calls of a thread that make a series. Before a later one the loop's own thread has it for most
 of the time, and to take it costs what a call into that thread does."""
-MOST_THREADS = 8
+MAX_THREADS = 8
 """Addresses that are looked up at the same time."""
 # Programs have handlers that raise for these: limits of time, orderly ends.
 _RAISING = [
@@ -50,7 +50,7 @@ class LoopEnded(Exception):
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """An event loop that some thread runs, or will within `PAUSE`."""
+    """An event loop that some thread runs, or will within `RESUME_DELAY`."""
 
     served = True
 
@@ -61,7 +61,7 @@ class SharedLoop:
     def __init__(self, name: str) -> None:
         self.loop = _Loop()
         # drivers look addresses up in it, also after the end of the main thread
-        self.loop.set_default_executor(DaemonThreads(MOST_THREADS, f"{name}-call"))
+        self.loop.set_default_executor(DaemonThreads(MAX_THREADS, f"{name}-call"))
         # held by the thread that runs the loop
         self._turn = threading.Lock()
         # for what follows
@@ -112,7 +112,7 @@ class SharedLoop:
 
     def _in_series(self) -> bool:
         caller, ended = self._last
-        return caller == threading.get_ident() and time.monotonic() - ended < SOON and not self._submitted
+        return caller == threading.get_ident() and time.monotonic() - ended < SERIES_GAP and not self._submitted
 
     @contextlib.contextmanager
     def _taken(self) -> Iterator[None]:
@@ -165,13 +165,13 @@ class SharedLoop:
 
     def _pause(self) -> None:
         """Leave the loop to calls for as long as they follow each other."""
-        pause = PAUSE
+        pause = RESUME_DELAY
         while not self._ending:
             wanted = self._wanted.wait(pause)
             self._wanted.clear()
             if not self._requests and (wanted or not self._lent):
                 return
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_RESUME_DELAY)
 
     def _close(self) -> None:
         self.loop.served = False
@@ -205,7 +205,7 @@ def wait(future: Future[T], loop: asyncio.AbstractEventLoop) -> T:
     """
     while True:
         try:
-            return future.result(TICK)
+            return future.result(LOOP_CHECK_SECONDS)
         except TimeoutError:
             if future.done():
                 return future.result()

@@ -84,24 +84,24 @@ def ready_of(ends: Iterable[tuple[Outcome, Settled]]) -> list[Ready]:
     return ready
 
 
-LIST = 50
+LONG_LIST = 50
 """Jobs that are written together, from which on publishing them takes longer than a few rounds of the event loop."""
-SPACING, SPACING_MOST = 0.002, 0.01
+SEND_SPACING, MAX_SEND_SPACING = 0.002, 0.01
 """Seconds from one send of short lists to the next, and at most where the server or the machine is so busy that an
 answer takes long: a producer that enqueues one job after the other pays for each send with two processes that wake,
 some 0.2 ms on two cores. The first after a pause goes out at once."""
-LATER = 0.001
+LAST_SEND_DELAY = 0.001
 """Seconds that the last of these wait longer."""
-TIMES = 2
+SPACING_IN_ANSWERS = 2
 """The spacing in answers: so sends take up at most half of the time."""
-TURNS = 3
+TURNS_TO_NEXT_INSERT = 3
 """Of the event loop, from the answer to a caller until its next insert of one job is on its way."""
-ROUNDS = 12
+ROUNDS_TO_NEXT_INSERT = 12
 """Of the event loop, from the answer to a caller until the next insert of that caller is on its way; some 0.1 ms."""
-MOST = 20_000
+MAX_WAITING_JOBS = 20_000
 """Jobs whose offers and events wait in memory while the server is slower than the producers; then these wait, too. One
 list may be longer: it is a batch by itself, whatever its length."""
-PATIENCE, PATIENCE_EACH = 0.25, 0.00005
+PRODUCER_WAIT, PRODUCER_WAIT_EACH = 0.25, 0.00005
 """Seconds that producers wait so for one batch, and more for each of its jobs. A server that takes longer hangs: later
 jobs are left to the audit, and their events are dropped, which shows as a gap."""
 CLOSE_SECONDS = 10.0
@@ -146,12 +146,12 @@ class CreationEffects:
         self._jobs += len(jobs)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
-        elif self._jobs >= LIST or time.monotonic() >= self._next_at:
+        elif self._jobs >= LONG_LIST or time.monotonic() >= self._next_at:
             self._end_pause()
 
     def _full(self) -> bool:
         # One long list under way is no backlog.
-        return self._jobs >= MOST and bool(self._waiting)
+        return self._jobs >= MAX_WAITING_JOBS and bool(self._waiting)
 
     async def _room(self) -> bool:
         """Wait until the backlog is smaller; return False when the server seems to hang."""
@@ -161,7 +161,7 @@ class CreationEffects:
             # What this process does meanwhile, such as a long list, is no sign of a slow server: before the first batch
             # that is left to the audit, the wait is one in which the one under way has its turns.
             started_at = self._started_at if self._dropping else max(self._started_at, asked_at)
-            left = started_at + PATIENCE + PATIENCE_EACH * self._sending - loop.time()
+            left = started_at + PRODUCER_WAIT + PRODUCER_WAIT_EACH * self._sending - loop.time()
             if left <= 0:
                 return False
             self._moved.clear()
@@ -175,18 +175,18 @@ class CreationEffects:
     async def _run(self) -> None:
         announcing = self._announcing()
         while self._waiting:
-            if announcing is not None and self._jobs < LIST:
+            if announcing is not None and self._jobs < LONG_LIST:
                 await self._wait_between()
             jobs, inserted = self._next()
             self._sending = len(jobs)
             self._moved.set()
             self._started_at = asyncio.get_running_loop().time()
             try:
-                if announcing is not None and len(jobs) < LIST:
+                if announcing is not None and len(jobs) < LONG_LIST:
                     began = time.monotonic()
                     await self._announce(announcing, jobs, inserted)
-                    spacing = min(SPACING_MOST, TIMES * (time.monotonic() - began))
-                    self._next_at = began + max(SPACING, spacing)
+                    spacing = min(MAX_SEND_SPACING, SPACING_IN_ANSWERS * (time.monotonic() - began))
+                    self._next_at = began + max(SEND_SPACING, spacing)
                 else:
                     await self._publish_batch(jobs, inserted)
             except Exception:
@@ -211,11 +211,11 @@ class CreationEffects:
             loop = asyncio.get_running_loop()
             self._pause = loop.create_future()
             # A producer that goes on ends the pause itself: its process is awake then.
-            timer = loop.call_later(left + LATER, self._end_pause)
+            timer = loop.call_later(left + LAST_SEND_DELAY, self._end_pause)
             await self._pause
             timer.cancel()
         # The next insert of the caller goes out first: the store works on it meanwhile.
-        for _ in range(TURNS):
+        for _ in range(TURNS_TO_NEXT_INSERT):
             await asyncio.sleep(0)
 
     def _end_pause(self) -> None:
@@ -225,7 +225,7 @@ class CreationEffects:
     def _next(self) -> _Creation:
         """Return the next list, with short ones behind it in one."""
         jobs, inserted = self._waiting.popleft()
-        while self._waiting and len(jobs) + len(self._waiting[0][0]) < LIST:
+        while self._waiting and len(jobs) + len(self._waiting[0][0]) < LONG_LIST:
             more = self._waiting.popleft()
             jobs, inserted = [*jobs, *more[0]], [*inserted, *more[1]]
         return jobs, inserted
@@ -242,7 +242,7 @@ class CreationEffects:
                 self._backend().bus.lose({event.queue for event in events})
 
     async def _publish_batch(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
-        if len(jobs) < LIST:
+        if len(jobs) < LONG_LIST:
             # A worker waits for the offer, no caller for the event: it comes second. Both go out in one send.
             publishing = asyncio.create_task(self._publish(jobs, inserted))
             await self._offer(inserted)
@@ -250,7 +250,7 @@ class CreationEffects:
             return
         # The caller may be about to hand in the next list. The events of this one are encoded
         # while the server inserts that; if none comes, the rounds are over at once.
-        for _ in range(ROUNDS):
+        for _ in range(ROUNDS_TO_NEXT_INSERT):
             await asyncio.sleep(0)
         await asyncio.gather(self._offer(inserted), self._publish_list(jobs, inserted))
 

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from queue_core.client.effects import CreationEffects
-from queue_core.client.lock_waiters import SOON, Answer, LockWaiters, Refusal, needs_locks
+from queue_core.client.lock_waiters import BATCH_LOCK_SECONDS, Answer, LockWaiters, Refusal, needs_locks
 from queue_core.client.tasks import EnqueueOptions
 from queue_core.errors import InvalidJob, QueueClosed, StoreUnavailable
 from queue_core.model.codec import encode_payload
@@ -31,14 +31,14 @@ from queue_core.ports.locks import LockHeld, LockingStore
 from queue_core.ports.offers import OfferingStore
 from queue_core.ports.replicas import ReplicatedStore, RestoringStore
 from queue_core.ports.store import JoiningStore
-from queue_core.runtime import AT_ONCE, Batcher, Pacing
+from queue_core.runtime import ENCODED_AT_ONCE, Batcher, Pacing
 
-TOGETHER = 16
+PAYLOADS_PER_CHECK = 16
 """Payloads that are encoded before their sizes are checked."""
-BATCH = 1000
+MAX_BATCH_JOBS = 1000
 """Jobs of different callers that one statement gathers at most; a single caller's list is never torn apart."""
 
-MOST_APART = 1000
+MAX_SEPARATE_QUEUES = 1000
 """Queues whose batches are kept apart while they are idle."""
 
 _new = tuple.__new__
@@ -87,11 +87,11 @@ class Enqueuer:
             backend.store.on_restored(self._effects.add)
 
     def _make_batches(self) -> _Batches:
-        plain: Batcher[NewJob, Inserted] = Batcher(self._flush, BATCH, weight_of)
+        plain: Batcher[NewJob, Inserted] = Batcher(self._flush, MAX_BATCH_JOBS, weight_of)
         # A list that a closed queue refuses must not take the others of its batch with it.
         plain.separate(QueueClosed, self._flush_again)
         locking: Batcher[Sequence[NewJob], Answer | _Later] = Batcher(
-            self._flush_locking, BATCH, lambda lists: sum(map(weight_of, lists))
+            self._flush_locking, MAX_BATCH_JOBS, lambda lists: sum(map(weight_of, lists))
         )
         for batcher in (plain, locking):
             batcher.limit_waits(self._seconds, self._no_answer)
@@ -102,7 +102,7 @@ class Enqueuer:
         if not self._apart or any([job.queue != queue for job in jobs]):
             return self._batches
         if (batches := self._apart_batches.get(queue)) is None:
-            if len(self._apart_batches) >= MOST_APART:
+            if len(self._apart_batches) >= MAX_SEPARATE_QUEUES:
                 self._apart_batches = {name: one for name, one in self._apart_batches.items() if not one.is_idle}
             batches = self._apart_batches[queue] = self._make_batches()
         return batches
@@ -119,7 +119,7 @@ class Enqueuer:
             InvalidJob: an item cannot become a job; the message names it.
         """
         jobs: list[NewJob] = []
-        payloads, step = tuple(payloads), TOGETHER
+        payloads, step = tuple(payloads), PAYLOADS_PER_CHECK
         while True:
             if self._pacing.due:
                 await self._pacing.turn()
@@ -129,7 +129,7 @@ class Enqueuer:
             self._pacing.note(size)
             if len(jobs) >= len(payloads):
                 return jobs
-            step = max(1, step * AT_ONCE // size) if size >= AT_ONCE else 4 * step
+            step = max(1, step * ENCODED_AT_ONCE // size) if size >= ENCODED_AT_ONCE else 4 * step
 
     def _build(self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions) -> list[NewJob]:
         known_type, known_options, checked = self._checked
@@ -218,7 +218,7 @@ class Enqueuer:
     async def _flush_free(self, lists: list[Sequence[NewJob]]) -> list[Answer | _Later]:
         """Write lists all at once, or each alone when a queue refuses one or a lock is held."""
         try:
-            inserted = await self._flush([job for jobs in lists for job in jobs], SOON)
+            inserted = await self._flush([job for jobs in lists for job in jobs], BATCH_LOCK_SECONDS)
         except LockHeld:
             return [self._held.put(jobs) for jobs in lists]
         except Refusal as refusal:

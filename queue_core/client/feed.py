@@ -21,12 +21,12 @@ from queue_core.runtime import end_tasks
 
 logger = logging.getLogger("queue_core.delivery")
 
-BUFFER = 1000
+BUFFERED_EVENTS = 1000
 """Events that wait for a slow reader; what comes beyond is lost to it."""
-START = 2.0
+SUBSCRIBE_SECONDS = 2.0
 """Seconds that a reader waits for the subscription to begin. Where it takes longer, the reader begins with a gap."""
 
-AGAIN = 5.0
+RESUBSCRIBE_SECONDS = 5.0
 """Seconds until a subscription that failed is tried again."""
 
 Wanted = Callable[[Event], bool]
@@ -130,7 +130,7 @@ class EventFeed:
         self, wanted: Wanted = lambda event: True, *, job_id: str | None = None, buffer: int | None = None
     ) -> AsyncIterator[EventReader]:
         """Receive the wanted events, of one job or of all: inside the context no later one is missed unnoticed."""
-        reader = EventReader(wanted, BUFFER if buffer is None else buffer)
+        reader = EventReader(wanted, BUFFERED_EVENTS if buffer is None else buffer)
         group = self._readers if job_id is None else self._of_job.setdefault(job_id, set())
         group.add(reader)
         try:
@@ -150,7 +150,7 @@ class EventFeed:
         elif self._started.is_set():
             return
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(START):
+            async with asyncio.timeout(SUBSCRIBE_SECONDS):
                 await self._started.wait()
                 reader.restart()
 
@@ -169,7 +169,7 @@ class EventFeed:
                 logger.exception("events are interrupted")
             for reader in self._everyone():
                 reader.lose(self._heard_at)
-            await asyncio.sleep(AGAIN)
+            await asyncio.sleep(RESUBSCRIBE_SECONDS)
 
     def _hand_out(self, batch: EventBatch) -> None:
         before, self._heard_at = self._heard_at, time.time()

@@ -14,7 +14,7 @@ from queue_core.ports.delivery import Dispatcher, DispatchUnavailable, WritingDi
 from queue_core.ports.inspector import Inspector
 
 DAY_MINUTES = 24 * 60
-HEARING = 5.0
+NOTIFICATIONS_WAIT = 5.0
 """Seconds that the first question waits to learn whether notifications arrive; where they do it takes some 20 ms."""
 
 
@@ -118,7 +118,7 @@ def _remark(overview: Overview) -> str:
 
 async def _degraded(backend: Backend) -> tuple[datetime | None, str]:
     hearing = backend.notification_health
-    if hearing is not None and not await hearing.known(HEARING) and hearing.lost_since is not None:
+    if hearing is not None and not await hearing.known(NOTIFICATIONS_WAIT) and hearing.lost_since is not None:
         since = datetime.fromtimestamp(hearing.lost_since, UTC)
         return since, f"notifications do not arrive: {hearing.explanation}"
     if backend.dispatcher is None or backend.circuit is None:

@@ -22,9 +22,9 @@ LifespanFunction = Callable[[SimpleNamespace], AsyncIterator[None] | AbstractAsy
 """Fills the state that it is given, yields once, and cleans up; or returns an async context manager that does."""
 F = TypeVar("F", bound=LifespanFunction)
 
-LEAST = 2.0
+MIN_LEAVE_SECONDS = 2.0
 """Seconds in which each may be left, however little of a grace period is left."""
-LONGEST = 500
+MAX_ERROR_BYTES = 500
 """Bytes of the error in the sentence about a lifespan that failed."""
 
 
@@ -114,7 +114,7 @@ class Lifespan:
     async def leave(self, limit: float | None = None) -> None:
         """Leave those that were entered, the last one first; a second time is safe.
 
-        `limit`: seconds for all of them, and at least `LEAST` for each; None: as long as they take.
+        `limit`: seconds for all of them, and at least `MIN_LEAVE_SECONDS` for each; None: as long as they take.
 
         Raises:
             LifespanFailed: one raised an exception, or took too long; the others were left all the same.
@@ -126,10 +126,12 @@ class Lifespan:
             function, block = self._entered.pop()
             name = _name_of(function)
             try:
-                async with asyncio.timeout_at(None if ends is None else max(ends, loop.time() + LEAST)) as limited:
+                async with asyncio.timeout_at(
+                    None if ends is None else max(ends, loop.time() + MIN_LEAVE_SECONDS)
+                ) as limited:
                     await block.__aexit__(None, None, None)
             except TimeoutError as error:
-                late = f"it was not left within {max(limit or 0.0, LEAST):.1f} s"
+                late = f"it was not left within {max(limit or 0.0, MIN_LEAVE_SECONDS):.1f} s"
                 failed = LifespanFailed(name, late if limited.expired() else _describe(error, function))
                 failed.__cause__ = error
             except (Exception, SystemExit) as error:  # noqa: BLE001  the others are to be left all the same
@@ -151,7 +153,7 @@ def _name_of(function: object) -> str:
 
 def _describe(error: BaseException, function: object) -> str:
     """Return the error in one line, with the place in the lifespan's own code where it was raised, else its begin."""
-    text = " ".join(cut(str(error), LONGEST).split())
+    text = " ".join(cut(str(error), MAX_ERROR_BYTES).split())
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename not in (__file__, _CONTEXTLIB)]

@@ -15,9 +15,9 @@ from queue_core.model.job import Inserted, NewJob
 from queue_core.model.rules import Rules, rules_of
 from queue_core.ports.locks import LockHeld
 
-SOON = 0.25
+BATCH_LOCK_SECONDS = 0.25
 """Seconds that a batch of many callers waits for a lock: most are held for milliseconds."""
-LONGEST, SHORTEST = 1.5, 0.05
+MAX_TRY_SECONDS, MIN_TRY_SECONDS = 1.5, 0.05
 """Seconds that one try of a call that waits may take, where few wait and where many do: they try in turns."""
 
 Refusal = (QueueFull, QueueClosed)
@@ -99,8 +99,8 @@ class LockWaiters:
         """Try a call once; return whether it waits no more."""
         loop, answer = asyncio.get_running_loop(), call.answer
         # Of the store's own time limit a part is left: so the error has what was waited for.
-        longest = min(LONGEST, self._seconds / 2, call.ends - loop.time())
-        patience = max(SHORTEST, longest / len(self._waiting))
+        longest = min(MAX_TRY_SECONDS, self._seconds / 2, call.ends - loop.time())
+        patience = max(MIN_TRY_SECONDS, longest / len(self._waiting))
         written: Answer
         try:
             written = await self._write(call.jobs, patience)

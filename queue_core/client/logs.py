@@ -19,9 +19,9 @@ from queue_core.model.addresses import mask
 from queue_core.model.job import Claim, Failure, Outcome, Reclaimed, Settled, attempt_of, summary
 from queue_core.model.text import safe
 
-LONGEST = 64 << 10
+MAX_ENTRY_LENGTH = 64 << 10
 """Characters of one log entry."""
-LINE = 1_000
+MAX_ERROR_LENGTH = 1_000
 """Characters of the error in the line about a failed attempt."""
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["text", "json"]
@@ -96,11 +96,11 @@ def job_ids(job: Claim | Outcome | Reclaimed) -> dict[str, Any]:
 
 
 def _log(level: int, failure: Failure, then: str, ids: dict[str, Any]) -> None:
-    error = safe(mask(summary(failure)), LINE)
+    error = safe(mask(summary(failure)), MAX_ERROR_LENGTH)
     extra = {"worker": _worker.get(), **ids, "error": error, "signature": failure.signature, "kind": failure.kind}
     traceback = ""
     if level == logging.ERROR and failure.traceback:
-        traceback = extra["traceback"] = safe(mask(failure.traceback), LONGEST, newlines=True).rstrip("\n")
+        traceback = extra["traceback"] = safe(mask(failure.traceback), MAX_ENTRY_LENGTH, newlines=True).rstrip("\n")
     nth = f"attempt {ids['attempt']}" if "attempt" in ids else "an attempt"
     sentence = "job %s: %s of %s on queue %s failed, %s: %s"
     args = (ids["job_id"], nth, ids["job_type"], ids["queue"], then, error)
@@ -164,7 +164,7 @@ class _JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "pid": record.process,
-            "message": safe(mask(record.getMessage()), LONGEST, newlines=True),
+            "message": safe(mask(record.getMessage()), MAX_ENTRY_LENGTH, newlines=True),
         }
         for name, value in vars(record).items():
             if name not in _STANDARD and name not in entry:
@@ -172,14 +172,14 @@ class _JsonFormatter(logging.Formatter):
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
         if record.exc_text:
-            entry["traceback"] = safe(mask(record.exc_text), LONGEST, newlines=True)
+            entry["traceback"] = safe(mask(record.exc_text), MAX_ENTRY_LENGTH, newlines=True)
         return json.dumps(entry, ensure_ascii=False)
 
 
 def _plain(value: object) -> object:
     if value is None or isinstance(value, bool | int | float):
         return value
-    return safe(mask(str(value)), LONGEST, newlines=True)
+    return safe(mask(str(value)), MAX_ENTRY_LENGTH, newlines=True)
 
 
 class _TextFormatter(logging.Formatter):
@@ -196,7 +196,7 @@ class _TextFormatter(logging.Formatter):
         return f"{line} [{fields.get('job_type')} {job} attempt {fields.get('attempt')}]"
 
     def format(self, record: logging.LogRecord) -> str:
-        return safe(mask(super().format(record)), LONGEST, newlines=True)
+        return safe(mask(super().format(record)), MAX_ENTRY_LENGTH, newlines=True)
 
 
 class StderrLog(logging.StreamHandler[Any]):

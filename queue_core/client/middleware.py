@@ -20,7 +20,7 @@ from queue_core.model.validation import check_headers
 logger = logging.getLogger("queue_core.client.middleware")
 
 
-MOST = 20_000
+MAX_SETTLED_KEPT = 20_000
 """Settled jobs kept for hooks that are slower than the worker; more are dropped, with one log line."""
 
 
@@ -194,9 +194,9 @@ class AfterSettle:
         """Queue the end of an attempt that the store accepted."""
         if not self._hooks:
             return
-        if len(self._buffer) >= MOST:
+        if len(self._buffer) >= MAX_SETTLED_KEPT:
             if not self._behind:
-                logger.warning("after_settle is %d jobs behind; it misses some", MOST)
+                logger.warning("after_settle is %d jobs behind; it misses some", MAX_SETTLED_KEPT)
             self._behind = True
             return
         kind: OutcomeKind = "cancelled" if answer.cancelled else outcome.kind

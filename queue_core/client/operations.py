@@ -58,11 +58,11 @@ T = TypeVar("T")
 logger = logging.getLogger("queue_core.operations")
 
 
-READ = 5000
+MEMBERS_PER_READ = 5000
 """Members that are read at a time."""
 STACK_SECONDS, STACK_POLL = 2.0, 0.05
 """How long a worker is waited for that was asked for a stack, and the seconds between two reads."""
-LOOKED_AT = 1000
+OUTCOMES_READ = 1000
 """Retried jobs whose outcomes are read."""
 
 
@@ -361,7 +361,7 @@ class Operations(Guarded):
         """Return the operations that have changed a job, the newest first."""
         return await self._store.list_for_job(check_id(job_id), limit)
 
-    async def outcomes(self, number: int, last: int = LOOKED_AT) -> Outcomes:
+    async def outcomes(self, number: int, last: int = OUTCOMES_READ) -> Outcomes:
         """Return the outcomes of the last members that an operation has changed.
 
         Raises:
@@ -384,7 +384,7 @@ class Operations(Guarded):
     async def _changed(self, number: int, most: int = sys.maxsize) -> AsyncIterator[tuple[str, str]]:
         """Yield the id of each changed job and the queue that it was in when it was frozen."""
         after = 0
-        while members := await self._store.list_members(number, after, min(READ, most)):
+        while members := await self._store.list_members(number, after, min(MEMBERS_PER_READ, most)):
             for member in members:
                 yield member.id, member.queue
             after, most = members[-1].place, most - len(members)

@@ -28,9 +28,9 @@ from queue_core.ports.delivery import DispatchUnavailable
 R = TypeVar("R")
 
 
-READ_BACK_FIRST, READ_BACK_MOST = 1.0, 5.0
+FIRST_READ_BACK, MAX_READ_BACK = 1.0, 5.0
 """Seconds between two reads of an awaited job, growing."""
-MOMENT = 0.05
+WORKER_START_SECONDS = 0.05
 """Seconds in which a worker of this process may begin before its absence is an error."""
 
 
@@ -75,7 +75,7 @@ class Results:
 
     async def _wait(self, queue: str, job_id: str, timeout: float | None, may_run: Callable[[], bool]) -> Any:
         start = time.monotonic()
-        pause = READ_BACK_FIRST
+        pause = FIRST_READ_BACK
         async with self._backend.bus.watch(queue, job_id) as wait:
             while True:
                 result = await self.result(job_id)
@@ -84,10 +84,11 @@ class Results:
                 left = float("inf") if timeout is None else timeout - (time.monotonic() - start)
                 if left <= 0:
                     raise ResultTimeout(job_id, cast(float, timeout))
-                if not may_run() and not await wait(min(MOMENT, left)) and not may_run() and left > MOMENT:
+                moment = min(WORKER_START_SECONDS, left)
+                if not may_run() and not await wait(moment) and not may_run() and moment < left:
                     raise NoWorker(job_id, result.status)
                 await wait(min(pause, left))
-                pause = min(READ_BACK_MOST, pause * 1.5)
+                pause = min(MAX_READ_BACK, pause * 1.5)
 
     async def events(self, job_id: str) -> AsyncIterator[Event]:
         """Yield a job's state and what happens to it from then on, up to its end; see JobHandle.events."""
@@ -97,7 +98,7 @@ class Results:
             seen = _position(state)
             yield state
             while not _is_end(state):
-                item = await reader.next(READ_BACK_MOST)
+                item = await reader.next(MAX_READ_BACK)
                 event = item.event if isinstance(item, Received) else None
                 if event is not None and not _is_end(event) and (event.token or event.event == EventName.CREATED):
                     if _position(event) > seen or (event.event == EventName.PROGRESS and _position(event) == seen):

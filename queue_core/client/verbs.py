@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from queue_core.worker.manual import ClaimedJob, ManualClaims
 
 
-MOST_LISTED = 1000
+MAX_LISTED = 1000
 """Jobs of one page."""
 _SIGNATURE = re.compile(r"[0-9a-f]{12}")
 
@@ -75,8 +75,8 @@ class JobVerbs(ABC):
         Raises:
             FilterError: the filter cannot be read, or no page gave this cursor.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_LISTED:
-            raise InvalidArgument(f"limit is a whole number from 1 to {MOST_LISTED:,}, not {limit!r}")
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LISTED:
+            raise InvalidArgument(f"limit is a whole number from 1 to {MAX_LISTED:,}, not {limit!r}")
         if order not in ("newest", "oldest"):
             raise InvalidArgument(f"order is 'newest' or 'oldest', not {order!r}")
         if not isinstance(cursor, str | None):

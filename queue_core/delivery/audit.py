@@ -15,20 +15,20 @@ from queue_core.ports.store import JobStore
 logger = logging.getLogger("queue_core.audit")
 
 
-HEAD = 500
+HEAD_JOBS = 500
 """Ready jobs checked per queue and round; whatever is lost deeper surfaces as the head moves."""
-QUEUES, PEEK = 500, 20
+QUEUES_PER_READ, PEEK_JOBS = 500, 20
 """Queues whose heads are read together, and so many jobs of each: most have fewer."""
 DEEP_QUEUES = 10
 """Queues of which so many jobs are ready that their whole heads are read, in one statement."""
 SETTLE_SECONDS = 0.1
 """A job that a worker has taken and is just claiming looks lost for a moment, so what is missing is checked twice."""
-PAGE = 5000
+PAGE_JOBS = 5000
 """Jobs offered at a time in a rebuild, and where nearly all of a head is lacking."""
-NEARLY = 0.9
+NEARLY_ALL = 0.9
 """Part of a full head, or of a page, that lacks where many offers were lost: after a pause, a large commit in
 another program, a type announced late, a restored database. By heads alone 500 of those a second would come back."""
-MOST = 50_000
+MAX_PAGED_JOBS = 50_000
 """Jobs checked by pages in one round, over all queues: about a second. The next round goes on there."""
 IDLE_SECONDS, IDLE_QUEUES = 10.0, 20
 """Seconds between two checks of queues that have no ready jobs, and so many of them at a time, in turn: what another
@@ -50,13 +50,13 @@ class DeliveryAudit:
         # the rank up to which a queue was paged through whose head was lacking
         self._reached: dict[str, int] = {}
         # jobs that this round may still page through
-        self._left = MOST
+        self._left = MAX_PAGED_JOBS
         # time.monotonic of the last check of idle queues, and the last of these
         self._idle_at, self._idle_last = time.monotonic(), ""
 
     async def run_once(self) -> int:
         """Check every queue that may have ready jobs once and return how many jobs were offered again."""
-        offered, self._left, self.waits = 0, MOST, False
+        offered, self._left, self.waits = 0, MAX_PAGED_JOBS, False
         try:
             queues = await self._store.ready_queues()
             asked = list(dict.fromkeys([*queues, *await self._idle(queues), *self._own]))
@@ -87,11 +87,11 @@ class DeliveryAudit:
         """Check the heads of queues, many together; those whose heads are deep in a few statements more."""
         if not self._dispatcher.holds_ids:
             return await self._check_first(queues)
-        offered, peek = 0, min(PEEK, HEAD)
+        offered, peek = 0, min(PEEK_JOBS, HEAD_JOBS)
         deep = self._deep.union(self._reached).intersection(queues)
         rest = [queue for queue in queues if queue not in deep]
-        for start in range(0, len(rest), QUEUES):
-            heads = await self._store.list_claimable_in(rest[start : start + QUEUES], peek)
+        for start in range(0, len(rest), QUEUES_PER_READ):
+            heads = await self._store.list_claimable_in(rest[start : start + QUEUES_PER_READ], peek)
             found = {queue for queue, count in Counter(job.queue for job in heads).items() if count >= peek}
             offered += len(await self._check_heads([job for job in heads if job.queue not in found], peek))
             deep |= found
@@ -99,9 +99,9 @@ class DeliveryAudit:
         rest = sorted(deep)
         for start in range(0, len(rest), DEEP_QUEUES):
             part = rest[start : start + DEEP_QUEUES]
-            heads = await self._store.list_claimable_in(part, HEAD)
+            heads = await self._store.list_claimable_in(part, HEAD_JOBS)
             self._deep |= {queue for queue, count in Counter(job.queue for job in heads).items() if count >= peek}
-            missing = await self._check_heads(heads, HEAD)
+            missing = await self._check_heads(heads, HEAD_JOBS)
             offered += len(missing)
             for queue in part:
                 offered += await self._page_on(queue, [job for job in missing if job.queue == queue])
@@ -110,8 +110,8 @@ class DeliveryAudit:
     async def _check_first(self, queues: Sequence[str]) -> int:
         """Notify of queues whose first jobs still wait."""
         offered = 0
-        for start in range(0, len(queues), QUEUES):
-            heads = await self._store.list_claimable_in(queues[start : start + QUEUES], 1)
+        for start in range(0, len(queues), QUEUES_PER_READ):
+            heads = await self._store.list_claimable_in(queues[start : start + QUEUES_PER_READ], 1)
             offered += len(await self._check_heads(heads, 1))
         return offered
 
@@ -130,7 +130,7 @@ class DeliveryAudit:
     async def offer_head(self, queue: str) -> None:
         """Offer the first ready jobs that the dispatcher misses without a second check, for they have just come."""
         try:
-            missing = await self._dispatcher.missing(await self._store.list_claimable(queue, HEAD))
+            missing = await self._dispatcher.missing(await self._store.list_claimable(queue, HEAD_JOBS))
             await self._dispatcher.offer(missing)
             await self._page_on(queue, missing)
         except DispatchUnavailable:
@@ -142,18 +142,18 @@ class DeliveryAudit:
         Types that no live worker announced are left out: they would come back at once.
         """
         rank = self._reached.pop(queue, None)
-        if len(missing) >= NEARLY * HEAD:
+        if len(missing) >= NEARLY_ALL * HEAD_JOBS:
             rank = missing[-1].rank
         offered = 0
         while rank is not None and self._left > 0:
-            page = await self._store.list_ready(queue, rank, PAGE, whole=False)
-            self._left -= PAGE
+            page = await self._store.list_ready(queue, rank, PAGE_JOBS, whole=False)
+            self._left -= PAGE_JOBS
             missing = await self._dispatcher.missing(page)
             if missing:
                 ready = await self._store.filter_claimable(queue, [job.id for job in missing])
                 await self._dispatcher.offer(ready)
                 offered += len(ready)
-            rank = page[-1].rank if len(page) == PAGE and len(missing) >= NEARLY * PAGE else None
+            rank = page[-1].rank if len(page) == PAGE_JOBS and len(missing) >= NEARLY_ALL * PAGE_JOBS else None
         if rank is not None:
             self._reached[queue] = rank
         return offered
@@ -161,9 +161,9 @@ class DeliveryAudit:
     async def rebuild(self, queue: str) -> int:
         """Offer what is lacking of the whole backlog of a queue by rank, then declare the ready set whole."""
         offered, rank = 0, -1
-        while page := await self._store.list_ready(queue, rank, PAGE):
+        while page := await self._store.list_ready(queue, rank, PAGE_JOBS):
             missing = await self._dispatcher.missing(page)
-            if 0 < len(missing) < NEARLY * len(page):
+            if 0 < len(missing) < NEARLY_ALL * len(page):
                 # The set was not lost: workers have just taken most of these.
                 missing = await self._store.filter_claimable(queue, [job.id for job in missing])
             await self._dispatcher.offer(missing)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from queue_core.delivery.redis_dispatcher import CHUNK, ReadySetMarkers, RedisDispatcher, as_it_came, is_of
+from queue_core.delivery.redis_dispatcher import IDS_PER_SCRIPT, ReadySetMarkers, RedisDispatcher, as_it_came, is_of
 from queue_core.model.addresses import Host
 from queue_core.model.job import Ready
 from queue_core.model.settings import RedisSettings
@@ -30,12 +30,12 @@ from queue_core.runtime import end_tasks
 
 logger = logging.getLogger("queue_core.delivery")
 
-WAITS = 32
+MAX_BLOCKING_POPS = 32
 """Blocking pops of one process at a time, a connection each. Queues of more slots are asked when an offer to one of
 them is announced, and at the end of each wait."""
-ASLEEP, RENEW = 30, 10.0
+SLEEPER_SECONDS, SLEEPER_RENEWAL = 30, 10.0
 """Seconds for which offers to a queue are announced, and after which a worker asks for that again."""
-PAUSE_FIRST, PAUSE_MOST = 0.1, 5.0
+FIRST_PAUSE, MAX_PAUSE = 0.1, 5.0
 """Seconds between two tries to subscribe, doubling."""
 
 _Popped = tuple[str, Sequence[tuple[str, Any]]]
@@ -136,9 +136,9 @@ class ClusterDispatcher(RedisDispatcher):
         for job in ready:
             groups.setdefault(job.queue, []).extend((job.rank, job.id))
         calls = [
-            self._offer_call(queue, pairs[start : start + 2 * CHUNK])
+            self._offer_call(queue, pairs[start : start + 2 * IDS_PER_SCRIPT])
             for queue, pairs in groups.items()
-            for start in range(0, len(pairs), 2 * CHUNK)
+            for start in range(0, len(pairs), 2 * IDS_PER_SCRIPT)
         ]
         if calls:
             async with self._reach():
@@ -202,10 +202,10 @@ class ClusterDispatcher(RedisDispatcher):
             key = self._keys.of(queue, self._ready)
             slots.setdefault(slot_of(("", key)), []).append(key)
         groups = [tuple(keys) for keys in slots.values()]
-        for keys in groups[:WAITS]:
-            if keys not in self._waits and len(self._waits) < WAITS:
+        for keys in groups[:MAX_BLOCKING_POPS]:
+            if keys not in self._waits and len(self._waits) < MAX_BLOCKING_POPS:
                 self._waits[keys] = asyncio.create_task(self._wait_on(keys, limit, seconds))
-        rest = [self._keys.queue_of(key, self._ready) for keys in groups[WAITS:] for key in keys]
+        rest = [self._keys.queue_of(key, self._ready) for keys in groups[MAX_BLOCKING_POPS:] for key in keys]
         if rest:
             self._wakeups.want(rest, limit)
 
@@ -263,7 +263,7 @@ class ClusterDispatcher(RedisDispatcher):
             async with self._reach():
                 commands = self._client.pipeline(transaction=False)
                 for queue in queues:
-                    commands.set(self._keys.of(queue, "sleepers"), 1, ex=ASLEEP)
+                    commands.set(self._keys.of(queue, "sleepers"), 1, ex=SLEEPER_SECONDS)
                 await commands.execute()
 
     async def close(self) -> None:
@@ -311,17 +311,17 @@ class Wakeups:
         now = time.monotonic()
         due = [queue for queue in queues if self._asleep.get(queue, 0.0) <= now]
         if due and (self._renewing is None or self._renewing.done()):
-            self._asleep |= dict.fromkeys(due, now + RENEW)
+            self._asleep |= dict.fromkeys(due, now + SLEEPER_RENEWAL)
             self._renewing = asyncio.create_task(self._announce(due))
 
     async def _run(self) -> None:
-        pause = PAUSE_FIRST
+        pause = FIRST_PAUSE
         while True:
             pubsub = self._client.pubsub()
             try:
                 async with asyncio.timeout(self._timeout):
                     await pubsub.subscribe(self._channel)
-                pause = PAUSE_FIRST
+                pause = FIRST_PAUSE
                 while True:
                     message = await receive(pubsub)
                     if message is not None and message["type"] == "message":
@@ -331,7 +331,7 @@ class Wakeups:
             finally:
                 await pubsub.aclose()  # type: ignore[no-untyped-call]
             await asyncio.sleep(pause)
-            pause = min(PAUSE_MOST, pause * 2)
+            pause = min(MAX_PAUSE, pause * 2)
 
     async def close(self) -> None:
         """Stop listening; doing it twice is safe."""

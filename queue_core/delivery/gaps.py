@@ -10,11 +10,11 @@ from queue_core.errors import QueueCoreError
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.runtime import end_tasks
 
-PAUSE = 1.0
+GAP_DELAY = 1.0
 """Seconds after which a gap is sent that no message has shown, and until it is tried again where it cannot be."""
 CLOSE_SECONDS = 2.0
 """Seconds that closing waits for the last of them."""
-MOST = 10_000
+MAX_QUEUES = 10_000
 """Queues of which gaps are kept."""
 
 
@@ -33,7 +33,7 @@ class GapNotices:
 
     def note(self, queues: Iterable[str]) -> None:
         """Have the gaps of these queues sent, unless a message shows them first."""
-        if len(self._queues) < MOST:
+        if len(self._queues) < MAX_QUEUES:
             self._queues.update(dict.fromkeys(queues))
         if self._queues and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._run())
@@ -46,7 +46,7 @@ class GapNotices:
 
     async def _run(self) -> None:
         while self._queues:
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(GAP_DELAY)
             await self._try()
 
     async def _try(self) -> None:

@@ -71,7 +71,7 @@ class QueueHints:
             self._waiting.remove(waiter)
 
 
-BUFFER = 1000
+BUFFERED_MESSAGES = 1000
 """Messages that wait for a slow subscriber before it gets a gap instead."""
 
 _FINAL = frozenset({EventName.COMPLETED, EventName.DEAD, EventName.CANCELLED})
@@ -145,7 +145,7 @@ class _Mailbox:
 class LocalEventBus:
     """Hands events to the subscribers of this process. A slow one loses messages, which a gap shows."""
 
-    def __init__(self, buffer: int = BUFFER) -> None:
+    def __init__(self, buffer: int = BUFFERED_MESSAGES) -> None:
         self._buffer = buffer
         self._generation = uuid4().hex[:12]
         self._numbers: Counter[str] = Counter()

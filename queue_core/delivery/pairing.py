@@ -20,11 +20,11 @@ DUTY, OTHERS = "delivery", "delivery by others"
 """Names in the table of leaders: which Redis delivers for the database, and that another one is in use beside it."""
 DATABASE = "database"
 """Name in the table of leaders of the database that the two before were written for: a copy of it has them, too."""
-WINDOW = 75.0
+IN_USE_SECONDS = 75.0
 """Seconds for which a pair counts as in use after it was last confirmed."""
 NONE = "none"
 """The identity of the other Redis for workers in mode `postgres`, which have none."""
-PAIRED, DOUBTFUL, UNSURE = 8.0, 5.0, 2.0
+PAIRED_INTERVAL, DOUBTFUL_INTERVAL, UNSURE_INTERVAL = 8.0, 5.0, 2.0
 """Seconds between two checks: while the pair is found, while it is not, and while that is not known."""
 
 
@@ -130,8 +130,8 @@ class Pairing:
             except (DispatchUnavailable, QueueCoreError) as error:
                 logger.debug("cannot compare the identities: %s", error)
             # Without a Redis it hardly matters when another one is found, and an idle fleet asks for little.
-            paired = WINDOW if self._delivery is None else PAIRED
-            pause = (DOUBTFUL if self.reason else UNSURE) if self.doubtful else paired
+            paired = IN_USE_SECONDS if self._delivery is None else PAIRED_INTERVAL
+            pause = (DOUBTFUL_INTERVAL if self.reason else UNSURE_INTERVAL) if self.doubtful else paired
             await asyncio.sleep(pause * random.uniform(0.8, 1.0))
 
     async def _glance(self) -> None:
@@ -140,7 +140,7 @@ class Pairing:
         An idle fleet asks for little: twenty workers would ask PostgreSQL twice a second, all of them for the same.
         """
         if self._delivery is not None and self._identity and not self.doubtful:
-            kept, first = await self._delivery.kept(PAIRED)
+            kept, first = await self._delivery.kept(PAIRED_INTERVAL)
             if not (first or kept.identity != self._identity or kept.others or kept.beside):
                 return
         await self.check()
@@ -167,7 +167,7 @@ class Pairing:
             confirm = change and (kept.identity is None or _ends_soon(pair))
             await self._found(self._delivery, kept.identity or theirs, pair, confirm)
             if change and others is not None:
-                await self._delivery.pass_on(others.worker, PAIRED * 2)
+                await self._delivery.pass_on(others.worker, PAIRED_INTERVAL * 2)
             self._report(self._beside(others, kept.others, self._delivery.place), change)
             return
         if _live(pair) is None and not kept.confirmed:
@@ -189,7 +189,7 @@ class Pairing:
         if change and not self._renewed(pair):
             return  # its last process may have ended a moment ago
         if change:
-            await self._store.acquire_leadership(OTHERS, NONE, WINDOW)
+            await self._store.acquire_leadership(OTHERS, NONE, IN_USE_SECONDS)
         reason = f"a Redis ({_place(pair)}) delivers for this database, and this process has none"
         self._report(reason, change)
 
@@ -212,11 +212,11 @@ class Pairing:
             ours = f"{identity} {delivery.place}"
             kept = _live(pair)
             name = kept.worker if kept is not None and kept.worker.startswith(f"{identity} ") else ours
-            if self._here and not await self._store.acquire_leadership(DATABASE, self._here, WINDOW):
+            if self._here and not await self._store.acquire_leadership(DATABASE, self._here, IN_USE_SECONDS):
                 return  # that of the original, which the copy took with it a moment ago
-            if not await self._store.acquire_leadership(DUTY, name, WINDOW):
+            if not await self._store.acquire_leadership(DUTY, name, IN_USE_SECONDS):
                 return  # another process was first: the next check finds its pair
-            if await delivery.identify(identity, replaces, self._database, WINDOW) != identity:
+            if await delivery.identify(identity, replaces, self._database, IN_USE_SECONDS) != identity:
                 return  # a process of another database was first, and the next check finds that
         self._identity, self._foreign = identity, None
 
@@ -237,9 +237,9 @@ class Pairing:
             self.doubtful = True
             return
         if change and elsewhere:
-            await self._store.acquire_leadership(OTHERS, ours, WINDOW)
+            await self._store.acquire_leadership(OTHERS, ours, IN_USE_SECONDS)
         if change and kept.confirmed:
-            await delivery.intrude(self._database, WINDOW)
+            await delivery.intrude(self._database, IN_USE_SECONDS)
         self._report(reason, change)
 
     def _beside(self, others: Led | None, database: str | None, ours: str) -> str:
@@ -275,4 +275,4 @@ def _place(pair: Led) -> str:
 
 
 def _ends_soon(pair: Led | None) -> bool:
-    return pair is None or pair.seconds < WINDOW - PAIRED / 2
+    return pair is None or pair.seconds < IN_USE_SECONDS - PAIRED_INTERVAL / 2

@@ -31,14 +31,14 @@ logger = logging.getLogger("queue_core.delivery")
 _T = TypeVar("_T")
 
 
-AGAIN = 5.0
+MARKER_REREAD_SECONDS = 5.0
 """Seconds after which the marker of a queue is read again although the server's own is there: it may have been removed
 to have the ready set rebuilt, or overwritten."""
-AT_ONCE = 100
+QUEUES_PER_TRIP = 100
 """Queues looked at in one round trip, and of those that were whole before, in one round."""
 
 
-UNKNOWN = "unknown"
+UNKNOWN_RUN = "unknown"
 """In place of the run id of a server whose user may not run INFO."""
 
 
@@ -49,7 +49,7 @@ def run_of(information: Any) -> str:
         redis.RedisError: what it answers is another error.
     """
     if isinstance(information, NoPermissionError):
-        return UNKNOWN
+        return UNKNOWN_RUN
     if isinstance(information, BaseException):
         raise information
     return str(information["run_id"])
@@ -57,7 +57,7 @@ def run_of(information: Any) -> str:
 
 def is_of(marker: object, run: str | None) -> bool:
     """Return whether a marker was written in this run of the server; where that is not known, whether there is one."""
-    return isinstance(marker, str) and marker != "" and run in (UNKNOWN, marker.partition(":")[0])
+    return isinstance(marker, str) and marker != "" and run in (UNKNOWN_RUN, marker.partition(":")[0])
 
 
 class ReadySetMarkers:
@@ -86,8 +86,8 @@ class ReadySetMarkers:
         run = await self._check_server()
         now = time.monotonic()
         new = [queue for queue in queues if queue not in self._whole_at]
-        asked = set(queues)
-        old = [queue for queue, at in self._whole_at.items() if now - at >= AGAIN and queue in asked][:AT_ONCE]
+        asked, due = set(queues), now - MARKER_REREAD_SECONDS
+        old = [queue for queue, at in self._whole_at.items() if at <= due and queue in asked][:QUEUES_PER_TRIP]
         found: list[str] = []
         for part in _parts([*new, *old]):
             for queue, whole in zip(part, await self._check_queues(part, run), strict=True):
@@ -144,11 +144,11 @@ class ReadySetMarkers:
         try:
             return run_of(await client.info("server"))
         except NoPermissionError:
-            return self._note(UNKNOWN)
+            return self._note(UNKNOWN_RUN)
 
     def _note(self, run: str) -> str:
         """Log once that a run id is not known; return it."""
-        if run == UNKNOWN and not self._noted:
+        if run == UNKNOWN_RUN and not self._noted:
             self._noted = True
             logger.warning(
                 "redis: this user has no permissions to run the 'info' command: jobs may start late after a restart or "
@@ -175,17 +175,17 @@ class ReadySetMarkers:
 
 
 def _parts(queues: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(queues), AT_ONCE):
-        yield queues[start : start + AT_ONCE]
+    for start in range(0, len(queues), QUEUES_PER_TRIP):
+        yield queues[start : start + QUEUES_PER_TRIP]
 
 
-CHUNK = 1000
+IDS_PER_SCRIPT = 1000
 """Ids handed to one script: some 0.5 ms of Redis, and below Lua's limit on unpacked arguments."""
 
 
 def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    for start in range(0, len(items), CHUNK):
-        yield items[start : start + CHUNK]
+    for start in range(0, len(items), IDS_PER_SCRIPT):
+        yield items[start : start + IDS_PER_SCRIPT]
 
 
 def as_it_came(response: Any, **kwargs: Any) -> Any:
@@ -232,9 +232,9 @@ class RedisDispatcher:
             offered.setdefault(queue, []).extend((rank, job_id))
         # No script: it costs the server as much again as the command, and a rank stays the text that was sent.
         commands = [
-            ("ZADD", self._keys.of(queue, self._ready), *pairs[start : start + 2 * CHUNK])
+            ("ZADD", self._keys.of(queue, self._ready), *pairs[start : start + 2 * IDS_PER_SCRIPT])
             for queue, pairs in offered.items()
-            for start in range(0, len(pairs), 2 * CHUNK)
+            for start in range(0, len(pairs), 2 * IDS_PER_SCRIPT)
         ]
         async with within(self._timeout, self._circuit):
             for some in _chunks(commands):

@@ -38,11 +38,11 @@ from queue_core.runtime import Batcher, end_tasks, parts_of
 
 EXPECT_MS = 60_000
 """Seconds that the server remembers a wait for a job; a longer wait is renewed."""
-READ_PAUSE_FIRST, READ_PAUSE_MOST = 0.1, 5.0
+FIRST_READ_PAUSE, MAX_READ_PAUSE = 0.1, 5.0
 """Seconds between two attempts to read again after the connection was lost, doubling."""
 
 
-TOGETHER = 1000
+NAMES_PER_SEND = 1000
 """Names, or waits, that are sent together."""
 
 
@@ -75,8 +75,8 @@ class Watching:
         # subscriptions that nothing waits for
         self._ending: set[asyncio.Task[None]] = set()
         # names with whether to subscribe to them, and queues with the ids of jobs
-        self._subscribing: Batcher[tuple[str, bool], None] = Batcher(self._send_names, TOGETHER)
-        self._expecting: Batcher[tuple[str, str], None] = Batcher(self._send_waits, TOGETHER)
+        self._subscribing: Batcher[tuple[str, bool], None] = Batcher(self._send_names, NAMES_PER_SEND)
+        self._expecting: Batcher[tuple[str, str], None] = Batcher(self._send_waits, NAMES_PER_SEND)
         for batcher in (self._subscribing, self._expecting):
             batcher.limit_waits(timeout, TimeoutError)
         # seconds of time.monotonic at which a message was read last
@@ -179,16 +179,16 @@ class Watching:
         return wait
 
     async def _read(self, pubsub: PubSub) -> None:
-        pause = READ_PAUSE_FIRST
+        pause = FIRST_READ_PAUSE
         while True:
             try:
                 async with within(None):
                     message = await receive(pubsub)
             except DispatchUnavailable:
                 await asyncio.sleep(pause)
-                pause = min(READ_PAUSE_MOST, pause * 2)
+                pause = min(MAX_READ_PAUSE, pause * 2)
                 continue
-            pause = READ_PAUSE_FIRST
+            pause = FIRST_READ_PAUSE
             if message is None:
                 continue
             self._heard_at = time.monotonic()
@@ -222,14 +222,14 @@ async def _deaf(seconds: float) -> bool:
     return False
 
 
-LARGEST = 1000
+MAX_MESSAGE_EVENTS = 1000
 """Events in one message: some 150 KB, far below any output buffer limit of a subscriber."""
-MANY = 50
+CHECK_LISTENERS_FROM = 50
 """Events from which on it costs less to look for subscribers first than to send what has none: 3 µs an event."""
-SUBSCRIBE_PAUSE_FIRST, SUBSCRIBE_PAUSE_MOST = 0.1, 5.0
+FIRST_SUBSCRIBE_PAUSE, MAX_SUBSCRIBE_PAUSE = 0.1, 5.0
 """Seconds between two attempts to subscribe again, doubling."""
 
-SENT_BYTES = 256 << 10
+ENDS_BYTES_PER_CALL = 256 << 10
 """About the bytes of ends in one call."""
 
 
@@ -258,11 +258,11 @@ class RedisEventBus:
         """Send events, many in one message; failing to is never an error of the caller."""
         groups = by_queue(events)
         # Who subscribes behind this look begins with the store, which has what these events are about.
-        omitted = len(events) >= MANY and await self._unheard(groups, waiting=False)
+        omitted = len(events) >= CHECK_LISTENERS_FROM and await self._unheard(groups, waiting=False)
         calls = [
-            self._message(queue, group[start : start + LARGEST], omitted)
+            self._message(queue, group[start : start + MAX_MESSAGE_EVENTS], omitted)
             for queue, group in groups.items()
-            for start in range(0, len(group), LARGEST)
+            for start in range(0, len(group), MAX_MESSAGE_EVENTS)
         ]
         calls += [call for queue, group in groups.items() for call in self._on_own_channels(queue, group)]
         if not calls:
@@ -316,7 +316,7 @@ class RedisEventBus:
         # An operator's cancellation is published without a queue.
         if rules_of(self._rules, queue).publish_results if queue else self._rules:
             ends = [(self._keys.done(queue, one.id), encode_end(one, now)) for one in events if is_final(one)]
-            for part in parts_of(ends, lambda end: len(end[1]), SENT_BYTES):
+            for part in parts_of(ends, lambda end: len(end[1]), ENDS_BYTES_PER_CALL):
                 yield Call("send", place, [text for end in part for text in end])
 
     def _message(self, queue: str, events: Sequence[Event], omitted: bool) -> Call:
@@ -335,16 +335,16 @@ class RedisEventBus:
 
     async def subscribe(self) -> AsyncIterator[EventBatch]:
         """Yield batches as they come, for ever; reconnects by itself and reports what it may have missed as a gap."""
-        pause = SUBSCRIBE_PAUSE_FIRST
+        pause = FIRST_SUBSCRIBE_PAUSE
         while True:
             try:
                 async for batch in self._session():
-                    pause = SUBSCRIBE_PAUSE_FIRST
+                    pause = FIRST_SUBSCRIBE_PAUSE
                     yield batch
             except DispatchUnavailable:
                 yield EventBatch("", "", 0, time.time(), (), gap=True)
             await asyncio.sleep(pause)
-            pause = min(SUBSCRIBE_PAUSE_MOST, pause * 2)
+            pause = min(MAX_SUBSCRIBE_PAUSE, pause * 2)
 
     async def _session(self) -> AsyncIterator[EventBatch]:
         """Yield from one subscription until it breaks."""

@@ -31,7 +31,7 @@ from queue_core.model.validation import check_headers
 
 NAME = "queue_core"
 """The name of the tracer and the meter, and `messaging.system`."""
-BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+DURATION_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Seconds; the bounds that the conventions advise, and some more, as jobs run longer than messages."""
 
 
@@ -54,7 +54,7 @@ class Tracing(Middleware):
             "messaging.process.duration",
             unit="s",
             description="Duration of processing operation.",
-            explicit_bucket_boundaries_advisory=BOUNDS,
+            explicit_bucket_boundaries_advisory=DURATION_BOUNDS,
         )
         self._propagator = propagator
 

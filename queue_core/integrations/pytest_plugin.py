@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from queue_core.queue import JobQueue
     from queue_core.testing import InProcess
 
-MOST = 1000
+MAX_ASSERTED_JOBS = 1000
 """Jobs of a test that assertions read."""
 IDLE_TICK = 0.02
 """Seconds between two checks whether a worker on a real store has run everything that was due."""
@@ -116,7 +116,7 @@ class InlineJobs:
         self._runs = runs
         self._read = read
 
-    async def run_due(self, most: int = MOST) -> int:
+    async def run_due(self, most: int = MAX_ASSERTED_JOBS) -> int:
         """Run every job that is due, those included that these enqueue; return how many attempts ran.
 
         Raises:
@@ -124,7 +124,7 @@ class InlineJobs:
         """
         return await self._runs.run_due(most)
 
-    def run_due_now(self, most: int = MOST) -> int:
+    def run_due_now(self, most: int = MAX_ASSERTED_JOBS) -> int:
         """Do the same in a test that is a plain function.
 
         Raises:
@@ -276,7 +276,7 @@ def _in_memory(jobs: JobQueue) -> Iterator[InlineJobs]:
     run_now(testing.__aenter__())
 
     def read() -> list[Job]:
-        return _by_arrival(run_now(jobs.inspector.jobs(parse(""), MOST)).jobs)
+        return _by_arrival(run_now(jobs.inspector.jobs(parse(""), MAX_ASSERTED_JOBS)).jobs)
 
     try:
         yield InlineJobs(jobs, testing, read)
@@ -290,7 +290,7 @@ class StoreRuns:
     def __init__(self, jobs: JobQueue) -> None:
         self._jobs = jobs
 
-    async def run_due(self, most: int = MOST) -> int:
+    async def run_due(self, most: int = MAX_ASSERTED_JOBS) -> int:
         """Run every job that is due; return how many attempts ran."""
         import asyncio
 
@@ -348,7 +348,7 @@ def _on_store(jobs: JobQueue, settings: JobsSettings) -> Iterator[InlineJobs]:
     with JobQueue(settings=settings).blocking() as reader:
 
         def read() -> list[Job]:
-            return _by_arrival(reader.list(limit=MOST).jobs)
+            return _by_arrival(reader.list(limit=MAX_ASSERTED_JOBS).jobs)
 
         try:
             yield InlineJobs(jobs, StoreRuns(jobs), read)

@@ -23,7 +23,7 @@ from queue_core.client.middleware import Middleware, SettledJob
 from queue_core.model.retry import Reschedule, RetryLater
 
 LINK = "jobconsole://"
-MOST = 1000
+MAX_WAITING_EXCEPTIONS = 1000
 """Exceptions of failed attempts that wait for the end of their attempt to be stored; the oldest go first."""
 
 
@@ -57,7 +57,7 @@ class Reports(Middleware):
             except BaseException as error:
                 own = error.__cause__ if isinstance(error, RetryLater) else None
                 self._raised[ctx.job_id, ctx.token] = own or error
-                if len(self._raised) > MOST:
+                if len(self._raised) > MAX_WAITING_EXCEPTIONS:
                     self._raised.popitem(last=False)
                 raise
 

@@ -12,7 +12,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from queue_core.errors import InvalidJob, TooLarge
 from queue_core.model.text import cut
 
-DEEPEST = 100
+MAX_NESTING = 100
 """Levels of nesting that a payload may have; what other programs read without trouble."""
 
 # What contains itself ends in a RecursionError, like everything that is nested too deeply.
@@ -33,7 +33,7 @@ _json = _quickest()
 _TEXT = frozenset({str})
 _SCALARS = frozenset({str, bool, type(None)})
 _CONTAINERS = frozenset({dict, list, tuple})
-_LARGE = 10**4000
+_MAX_INTEGER = 10**4000
 """Python refuses to read numbers of more than 4,300 digits."""
 
 
@@ -51,7 +51,7 @@ def _is_plain(value: Any, levels: int) -> bool:
             if item - item != 0.0:  # NaN and infinity
                 return False
         elif kind is int:
-            if not -_LARGE < item < _LARGE:
+            if not -_MAX_INTEGER < item < _MAX_INTEGER:
                 return False
         elif kind not in _SCALARS and not (kind in _CONTAINERS and levels and _is_plain(item, levels - 1)):
             return False
@@ -63,7 +63,7 @@ def _encode_plain(value: Any) -> str | None:
 
     pydantic's encoder takes a fifth of json's time, but has forms for more classes than JSON has.
     """
-    if not _is_plain(value, DEEPEST - 2):
+    if not _is_plain(value, MAX_NESTING - 2):
         return None
     try:
         text = to_json(value).decode()
@@ -136,8 +136,8 @@ def _encode(value: object, what: str, written: str | None = None) -> str:
         if "integer string conversion" in str(error):
             raise InvalidJob(f"{what} holds {long_number()}") from None
         raise InvalidJob(f"{what} is not JSON: {_reason(error)}") from None
-    if text.count("[") + text.count("{") > DEEPEST and _depth(value) > DEEPEST:
-        raise InvalidJob(f"{what} is nested deeper than {DEEPEST} levels")
+    if text.count("[") + text.count("{") > MAX_NESTING and _depth(value) > MAX_NESTING:
+        raise InvalidJob(f"{what} is nested deeper than {MAX_NESTING} levels")
     if "\\u0000" in text and _has_nul(value):
         raise InvalidJob(f"{what} holds a NUL character, which PostgreSQL cannot store")
     return text

@@ -28,7 +28,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from queue_core.model.job import Job, NewJob
 from queue_core.model.states import WAITING
 
-VERSION = 1
+MESSAGE_VERSION = 1
 
 
 class EventName(StrEnum):
@@ -133,7 +133,7 @@ def encode_queued(job: NewJob) -> str:
 
 def encode_end(event: Event, at: float, room: int = RESULT_BYTES) -> str:
     """Return the message of a job's end, with a result of at most `room` bytes."""
-    head: dict[str, Any] = {"v": VERSION, "id": event.id, "queue": event.queue, "type": event.type}
+    head: dict[str, Any] = {"v": MESSAGE_VERSION, "id": event.id, "queue": event.queue, "type": event.type}
     head |= {"token": event.token, "at": round(at, 3), "status": event.event, **(event.extra or {})}
     if event.event != EventName.COMPLETED:
         return json.dumps(head, separators=(",", ":"))
@@ -148,7 +148,7 @@ def encode_progress(queue: str, events: Iterable[Event], at: float) -> str | Non
     found = [event for event in events if event.event == _PROGRESS]
     if not found:
         return None
-    head = json.dumps({"v": VERSION, "queue": queue, "at": round(at, 3)}, separators=(",", ":"))
+    head = json.dumps({"v": MESSAGE_VERSION, "queue": queue, "at": round(at, 3)}, separators=(",", ":"))
     return f'{head[:-1]},"events":{encode_events(found)}}}'
 
 
@@ -173,7 +173,7 @@ def decode_message(text: str | bytes) -> EventBatch | None:
     """Return the batch in a message, or None when it is not one that this version understands."""
     try:
         message = json.loads(text)
-        if message["v"] != VERSION:
+        if message["v"] != MESSAGE_VERSION:
             return None
         queue, generation = str(message["queue"]), str(message["gen"])
         events = [_decode_event(queue, body) for body in message["events"]]

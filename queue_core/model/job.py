@@ -22,7 +22,7 @@ from queue_core.model.states import Status
 from queue_core.model.text import MARK, storable
 
 FailureKind = Literal["error", "timeout", "crashed", "poison", "lost", "invalid_payload"]
-MOST_LOSSES = 20
+MAX_LOSSES = 20
 """Losses that bury a job: it was not seen to be to blame, but it must not go on for ever."""
 OutcomeKind = Literal["completed", "retrying", "dead", "released", "cancelled"]
 
@@ -352,9 +352,9 @@ def parse_id(text: str) -> str:
         raise ValueError(f"'{text[:60]}' is no job id; ids look like 01976f7e-5d6c-7b5e-8b7a-0c2f4d6e8a90") from None
 
 
-LINES = 1000
+MAX_LOG_LINES = 1000
 """Lines that a job keeps over all its attempts, the newest."""
-LINE_BYTES = 4096
+MAX_LOG_LINE_BYTES = 4096
 """UTF-8 bytes of a line; a longer one is cut."""
 
 
@@ -373,11 +373,11 @@ LOG_START = LogPosition(0, 0, 0)
 
 
 def cut_line(text: str) -> str:
-    """Return the text as every store accepts it, in at most `LINE_BYTES` bytes, with a mark where it was cut."""
-    data = storable(text[: LINE_BYTES + 1]).encode()
-    if len(data) <= LINE_BYTES:
+    """Return the text as every store accepts it, in `MAX_LOG_LINE_BYTES` bytes at most, marked where it was cut."""
+    data = storable(text[: MAX_LOG_LINE_BYTES + 1]).encode()
+    if len(data) <= MAX_LOG_LINE_BYTES:
         return data.decode()
-    return data[: LINE_BYTES - len(MARK.encode())].decode(errors="ignore") + MARK
+    return data[: MAX_LOG_LINE_BYTES - len(MARK.encode())].decode(errors="ignore") + MARK
 
 
 def placed(last: LogPosition, lines: Iterable[LogLine]) -> Iterator[tuple[LogPosition, LogLine]]:

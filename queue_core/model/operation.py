@@ -97,7 +97,7 @@ MOVES: dict[OperationState, frozenset[OperationState]] = {
 ENDED: frozenset[OperationState] = frozenset({"done", "cancelled", "failed"})
 """The states that nothing leads out of."""
 
-ABANDONED = 300.0
+ABANDONED_SECONDS = 300.0
 """Seconds after its last change at which an operation that is still preparing is cancelled: its author is gone."""
 
 NEVER_STARTED = "who asked for it went away before it was begun, or before its end was noted"

@@ -11,7 +11,7 @@ from typing import Any
 
 from queue_core.errors import ConfigurationError, reduced
 from queue_core.model.settings import Defaults
-from queue_core.model.validation import FARTHEST, check_delay, check_max_retries, check_run_at
+from queue_core.model.validation import MAX_DELAY_SECONDS, check_delay, check_max_retries, check_run_at
 
 
 class RetryLater(Exception):
@@ -59,8 +59,8 @@ def backoff(retry_count: int, delay: float, factor: float, cap: float) -> float:
     try:
         seconds = delay * factor**retry_count
     except OverflowError:
-        return float(min(cap, FARTHEST))
-    return float(min(seconds, cap, FARTHEST))
+        return float(min(cap, MAX_DELAY_SECONDS))
+    return float(min(seconds, cap, MAX_DELAY_SECONDS))
 
 
 def jittered(seconds: float, part: float, source: random.Random) -> float:

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from queue_core.errors import ConfigurationError, InvalidJob
 from queue_core.model.validation import ALL_QUEUES, Duration, SettingsModel, first_problem
 
-LOWEST, HIGHEST = -128, 127
+MIN_PRIORITY, MAX_PRIORITY = -128, 127
 SEQUENCE_BITS = 45
 """35 trillion jobs per store; with 8 bits of priority a rank stays below 2^53, exact in a double."""
 
@@ -41,7 +41,7 @@ def band(priority: int) -> str:
 
 def rank(priority: int, sequence: int) -> int:
     """Return the order of a job in its queue: priority first, then arrival; lower ranks run first."""
-    return (HIGHEST - priority) << SEQUENCE_BITS | sequence
+    return (MAX_PRIORITY - priority) << SEQUENCE_BITS | sequence
 
 
 def parse_priority(value: object) -> int:
@@ -58,14 +58,16 @@ def parse_priority(value: object) -> int:
             value = int(word)
         except ValueError:
             value = None
-    if isinstance(value, bool) or not isinstance(value, int) or not LOWEST <= value <= HIGHEST:
-        raise InvalidJob(f"priority must be a whole number from {LOWEST} to {HIGHEST}, or low, normal, high or urgent")
+    if isinstance(value, bool) or not isinstance(value, int) or not MIN_PRIORITY <= value <= MAX_PRIORITY:
+        raise InvalidJob(
+            f"priority must be a whole number from {MIN_PRIORITY} to {MAX_PRIORITY}, or low, normal, high or urgent"
+        )
     return int(value)
 
 
 FIFO_KEY = "fifo"
 """The one ordering key of all jobs of a FIFO queue."""
-SHARD = "shard-"
+SHARD_PREFIX = "shard-"
 """Begins the ordering key that a queue with shards makes of a given one; the number of the shard follows."""
 LONGEST_AGING = 86400.0
 """Seconds. Whole microseconds since 2020, moved by 255 steps of this, stay below 2^53, the last whole number that a
@@ -175,12 +177,12 @@ class QueueRules(SettingsModel):
             return FIFO_KEY
         if given is None or self.shards <= 1 or self._is_shard(given):
             return given
-        return f"{SHARD}{crc32(given.encode()) % self.shards}"
+        return f"{SHARD_PREFIX}{crc32(given.encode()) % self.shards}"
 
     def _is_shard(self, key: str) -> bool:
         """Who makes a job like another one hands in the key that the first was stored with: it must stay that one."""
-        number = key.removeprefix(SHARD)
-        return key.startswith(SHARD) and number.isdecimal() and int(number) < self.shards
+        number = key.removeprefix(SHARD_PREFIX)
+        return key.startswith(SHARD_PREFIX) and number.isdecimal() and int(number) < self.shards
 
     def burst(self) -> float:
         """Return how many starts may be saved up by a rate."""
@@ -282,7 +284,7 @@ def aged_rank(priority: int, arrival_us: int, aging_us: int) -> int:
     So a job is overtaken only by those that arrive within (their priority - its own) × `aging` after it, which bounds
     its wait. `arrival_us` is microseconds since the epoch.
     """
-    return max(0, arrival_us - AGING_EPOCH_US) + (HIGHEST - priority) * aging_us
+    return max(0, arrival_us - AGING_EPOCH_US) + (MAX_PRIORITY - priority) * aging_us
 
 
 class Room(NamedTuple):

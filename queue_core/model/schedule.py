@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # with * ("*/30 * * * *"), it ticks by the time that passes: not in the gap, and in both passes of an hour that comes
 # twice.
 
-LONGEST = 200
+MAX_EXPRESSION_LENGTH = 200
 """Characters of an expression."""
 
 
@@ -38,8 +38,10 @@ def check_cron(cron: object, tz: object, now: float) -> tuple[str, str]:
     Raises:
         ConfigurationError: the expression cannot be read, never ticks, or there is no such zone.
     """
-    if not isinstance(cron, str) or not cron.isprintable() or len(cron) > LONGEST:
-        raise ConfigurationError(f"a cron expression is a text of at most {LONGEST} characters, not {cron!r:.220}")
+    if not isinstance(cron, str) or not cron.isprintable() or len(cron) > MAX_EXPRESSION_LENGTH:
+        raise ConfigurationError(
+            f"a cron expression is a text of at most {MAX_EXPRESSION_LENGTH} characters, not {cron!r:.220}"
+        )
     if not isinstance(tz, str):
         raise ConfigurationError(f"tz is the name of a time zone, such as Europe/Paris, not {tz!r}")
     next_tick(cron, tz, now)

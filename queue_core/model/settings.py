@@ -24,7 +24,7 @@ from queue_core.model.addresses import check_postgres_url, check_redis_url, join
 from queue_core.model.rules import QueueRules, Rules, resolve
 from queue_core.model.triage.release import parse_release
 from queue_core.model.triage.rules import TriageSettings
-from queue_core.model.validation import FARTHEST, Duration, Retention, SettingsModel, Size, check_name
+from queue_core.model.validation import MAX_DELAY_SECONDS, Duration, Retention, SettingsModel, Size, check_name
 
 
 def _postgres_url(value: SecretStr) -> SecretStr:
@@ -154,7 +154,7 @@ class Defaults(SettingsModel):
     # 0 to 1: the part of a delay that is random
     retry_jitter: float = Field(default=0.0, ge=0.0, le=1.0)
     timeout: Duration = 300.0
-    lease: Duration = Field(default=300.0, ge=SHORTEST_LEASE, le=FARTHEST)
+    lease: Duration = Field(default=300.0, ge=SHORTEST_LEASE, le=MAX_DELAY_SECONDS)
     # a fifth of the lease where it is left out
     heartbeat: Duration = Field(default=60.0, gt=0)
     # losses of its workers after which a job is buried although it was not seen to be to blame

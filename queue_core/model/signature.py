@@ -20,13 +20,13 @@ from typing import NamedTuple
 from queue_core.model.job import Failure, FailureKind
 from queue_core.model.text import cut, storable
 
-_READ = 2_000
+_MAX_READ = 2_000
 """Characters of a message that are looked at; bounds the time that a hostile message can take."""
-_KEPT = 240
+_MAX_MASKED = 240
 """Characters of a masked message that count, so that a long variable tail does not split a group."""
-_LEAVES = 5
+_MAX_LEAVES = 5
 """Kinds of exceptions in a group that count."""
-_MESSAGE = 4 << 10
+_MAX_MESSAGE_BYTES = 4 << 10
 """Bytes of a message that are kept."""
 
 
@@ -85,10 +85,10 @@ def normalise(message: str) -> str:
     strings `<str>` (or what they hold: `<path>`, `<host>`), dates and times `<time>`, and URLs and mail addresses
     `<url>` and `<email>`. Three and more of one kind in a row count as one.
     """
-    part = storable(message[:_READ]) + ("\x00" if len(message) > _READ else "")
+    part = storable(message[:_MAX_READ]) + ("\x00" if len(message) > _MAX_READ else "")
     masked = _MASKS.sub(_mask, part).replace("\x00", "")
     one_line = " ".join(_REPEATED.sub(r"\1 …", masked).split())
-    return one_line if len(one_line) <= _KEPT else one_line[: _KEPT - 1].rstrip() + "…"
+    return one_line if len(one_line) <= _MAX_MASKED else one_line[: _MAX_MASKED - 1].rstrip() + "…"
 
 
 def _mask(match: re.Match[str]) -> str:
@@ -115,8 +115,8 @@ def sign(exception: BaseException | str, message: str = "", traceback: str = "")
     name = class_name(exception)
     if isinstance(exception, BaseExceptionGroup):
         kinds = sorted({sign(leaf).title for leaf in _leaves(exception)})
-        message = f"{normalise(str(exception.message))} [{', '.join(kinds[:_LEAVES])}]"
-        return _signature(name, message if len(kinds) <= _LEAVES else f"{message} …", frames_of(exception))
+        message = f"{normalise(str(exception.message))} [{', '.join(kinds[:_MAX_LEAVES])}]"
+        return _signature(name, message if len(kinds) <= _MAX_LEAVES else f"{message} …", frames_of(exception))
     return _signature(name, normalise(message_of(exception)), frames_of(exception))
 
 
@@ -232,7 +232,7 @@ def readable(exception: BaseException) -> RuntimeError:
 
 def _failure(exception: BaseException, kind: FailureKind, limit: int) -> Failure:
     signature, title = sign(exception)
-    message = cut(message_of(exception), min(_MESSAGE, limit))
+    message = cut(message_of(exception), min(_MAX_MESSAGE_BYTES, limit))
     return Failure(kind, class_name(exception), message, _format(exception, limit), signature, title)
 
 
@@ -241,7 +241,7 @@ def failure_from(
 ) -> Failure:
     """Return a failure that is known as text only, such as the end of a worker process."""
     signature, title = sign(exception, message, traceback)
-    message = cut(message, min(_MESSAGE, limit))
+    message = cut(message, min(_MAX_MESSAGE_BYTES, limit))
     return Failure(kind, storable(exception), message, cut(traceback, limit), signature, title)
 
 

@@ -105,8 +105,8 @@ def first_problem(error: ValidationError) -> tuple[list[str], str]:
 
 LONGEST_NAME = 200
 """Characters of a queue's or a type's name."""
-MOST_TAGS = 32
-FARTHEST = 100 * 366 * 86400.0
+MAX_TAGS = 32
+MAX_DELAY_SECONDS = 100 * 366 * 86400.0
 """Seconds; a job that is due in more than a hundred years is a mistake in a unit."""
 
 
@@ -223,7 +223,7 @@ def check_lease(lease: object, what: str = "lease") -> float:
     seconds = check_seconds(lease, what)
     if not seconds:
         raise InvalidArgument("a lease of 0 s is over at once")
-    if seconds > FARTHEST:
+    if seconds > MAX_DELAY_SECONDS:
         raise InvalidArgument(f"{what}: {lease!r} is more than a hundred years")
     return seconds
 
@@ -249,12 +249,12 @@ def check_delay(delay: object, what: str = "delay") -> float:
         seconds = parse_duration(delay)
     except ValueError as error:
         raise InvalidJob(f"{what}: {error}") from None
-    if not seconds <= FARTHEST:
+    if not seconds <= MAX_DELAY_SECONDS:
         raise InvalidJob(f"{what}: {delay!r} is more than a hundred years")
     return seconds
 
 
-RAMP_STEPS = 10
+MAX_RAMP_STEPS = 10
 """Steps of a ramp at most."""
 
 
@@ -289,8 +289,8 @@ def check_rollout(rollout: Rollout) -> Rollout:
 
 def _check_ramp(steps: tuple[int, ...]) -> None:
     whole = isinstance(steps, tuple) and all(type(step) is int and 0 < step < 2**31 for step in steps)
-    if not whole or len(steps) > RAMP_STEPS:
-        raise InvalidArgument(f"a ramp is at most {RAMP_STEPS} whole numbers of jobs, not {steps!r}")
+    if not whole or len(steps) > MAX_RAMP_STEPS:
+        raise InvalidArgument(f"a ramp is at most {MAX_RAMP_STEPS} whole numbers of jobs, not {steps!r}")
     if any(later <= step for step, later in pairwise(steps)):
         given = ",".join(map(str, steps))
         raise InvalidArgument(f"each step of a ramp has more jobs than the one before, as 1,10,100 have, not {given}")
@@ -307,7 +307,7 @@ def check_run_at(run_at: object) -> float:
     if run_at.tzinfo is None or run_at.utcoffset() is None:
         raise InvalidJob(f"run_at {run_at.isoformat()} has no time zone; two machines would read it differently")
     seconds = run_at.timestamp()
-    if not -FARTHEST <= seconds <= 2 * FARTHEST:
+    if not -MAX_DELAY_SECONDS <= seconds <= 2 * MAX_DELAY_SECONDS:
         raise InvalidJob(f"run_at {run_at.isoformat()} is out of range")
     return seconds
 
@@ -338,8 +338,8 @@ def check_key(key: object, what: str) -> str:
     return key
 
 
-MOST_HEADERS = 32
-HEADER_BYTES = 4096
+MAX_HEADERS = 32
+MAX_HEADER_BYTES = 4096
 """Bytes of all headers of a job together, names and values in UTF-8."""
 
 
@@ -351,8 +351,8 @@ def check_headers(headers: object) -> dict[str, str]:
     """
     if not isinstance(headers, Mapping):
         raise InvalidJob(f"headers is a dict of texts, not {type(headers).__name__}")
-    if len(headers) > MOST_HEADERS:
-        raise InvalidJob(f"a job has at most {MOST_HEADERS} headers, not {len(headers)}")
+    if len(headers) > MAX_HEADERS:
+        raise InvalidJob(f"a job has at most {MAX_HEADERS} headers, not {len(headers)}")
     size = 0
     for name, value in headers.items():
         check_name(name, "a header's name")
@@ -361,8 +361,8 @@ def check_headers(headers: object) -> dict[str, str]:
         if value != storable(value):
             raise InvalidJob(f"header '{name}' cannot hold the character NUL or halves of characters")
         size += len(name.encode()) + len(value.encode())
-    if size > HEADER_BYTES:
-        raise InvalidJob(f"the headers of a job have {size:,} bytes; the limit is {HEADER_BYTES:,}")
+    if size > MAX_HEADER_BYTES:
+        raise InvalidJob(f"the headers of a job have {size:,} bytes; the limit is {MAX_HEADER_BYTES:,}")
     return dict(headers)
 
 
@@ -374,8 +374,8 @@ def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """
     if isinstance(tags, str) or not isinstance(tags, Sequence):
         raise InvalidJob(f"tags is a list of texts, not {tags!r}")
-    if len(tags) > MOST_TAGS:
-        raise InvalidJob(f"a job has at most {MOST_TAGS} tags, not {len(tags)}")
+    if len(tags) > MAX_TAGS:
+        raise InvalidJob(f"a job has at most {MAX_TAGS} tags, not {len(tags)}")
     return tuple(dict.fromkeys(check_name(tag, "a tag") for tag in tags))
 
 

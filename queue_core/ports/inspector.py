@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from queue_core.model.filters import Filter, Searched
 from queue_core.model.filters.saved import SavedFilter
-from queue_core.model.job import LINES, Attempt, Job
+from queue_core.model.job import MAX_LOG_LINES, Attempt, Job
 from queue_core.model.report import (
     Conservation,
     DeadCounts,
@@ -73,7 +73,7 @@ class Inspector(Protocol):
         """
         ...
 
-    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+    async def logs(self, job_id: str, limit: int = MAX_LOG_LINES, after: int | None = None) -> LogPage:
         """Return lines of a job's log, oldest first: the last ones, or those that follow the line of a number.
 
         Raises:

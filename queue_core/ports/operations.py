@@ -143,7 +143,7 @@ class OperationStore(Protocol):
         ...
 
     async def abandon(self) -> None:
-        """Cancel operations that are still preparing `ABANDONED` seconds after their last change."""
+        """Cancel operations that are still preparing `ABANDONED_SECONDS` seconds after their last change."""
         ...
 
     async def outcomes(self, number: int, last: int, behind: int = 0, until: int | None = None) -> Outcomes:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from queue_core.errors import StoreUnavailable
 from queue_core.model.job import (
-    MOST_LOSSES,
+    MAX_LOSSES,
     Claim,
     Inserted,
     JobResult,
@@ -330,7 +330,7 @@ class JobStore(Protocol):
         """Return the seconds until the next scheduled or retrying job is due, 0 or less when it is, or None."""
         ...
 
-    async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
+    async def reclaim(self, limit: int, bound: int = MAX_LOSSES) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one loss more, or to dead as lost where that makes `bound`.
 
         A job that had not started is queued as if released; a job with a cancel request is cancelled instead of queued.

@@ -9,9 +9,9 @@ from queue_core.runtime import Clock, SystemClock
 logger = logging.getLogger("queue_core.delivery")
 
 
-PAUSE_FIRST, PAUSE_MOST = 0.25, 5.0
+FIRST_PAUSE, MAX_PAUSE = 0.25, 5.0
 """Seconds until a lost server is tried again, doubling with each failure."""
-SETTLED = 10.0
+SETTLED_SECONDS = 10.0
 """Seconds without a failure after which the pauses start small again, so that a flapping server is not run after. Only
 then is one back that had failed soon after its return: it flaps, or it is full and can only be read."""
 
@@ -32,7 +32,7 @@ class CircuitBreaker:
         self._open = self._flapping = False
         # counts losses and returns: a call belongs to that in which it began
         self.era = 0
-        self._pause = PAUSE_FIRST
+        self._pause = FIRST_PAUSE
         # seconds of the monotonic clock
         self._retry_at = self._failed_at = self._closed_at = float("-inf")
         self.reason = ""
@@ -61,16 +61,16 @@ class CircuitBreaker:
         if not self._open:
             self._open = True
             self.era += 1
-            self._flapping = now - self._closed_at < SETTLED
-            if now - self._failed_at > SETTLED:
-                self._pause = PAUSE_FIRST
+            self._flapping = now - self._closed_at < SETTLED_SECONDS
+            if now - self._failed_at > SETTLED_SECONDS:
+                self._pause = FIRST_PAUSE
         if self.lost_since is None:
             self.lost_since = self._clock.now()
             logger.warning("%s %s, %s: %s", self._name, state, self._meanwhile, reason)
         self.reason = reason
         self._failed_at = now
         self._retry_at = now + self._pause
-        self._pause = min(PAUSE_MOST, self._pause * 2)
+        self._pause = min(MAX_PAUSE, self._pause * 2)
 
     def worked(self, era: int) -> None:
         """Note that a call worked which began in this era; one from before the last loss or return is ignored."""
@@ -81,7 +81,7 @@ class CircuitBreaker:
             self._open = False
             self.era += 1
             self._closed_at = now
-        if not self._flapping or now - self._failed_at >= SETTLED:
+        if not self._flapping or now - self._failed_at >= SETTLED_SECONDS:
             logger.warning("%s is back after %.1f s", self._name, self._clock.now() - self.lost_since)
             self.lost_since = None
             self.reason = ""

@@ -29,7 +29,7 @@ from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.threads import ThreadClient
 from queue_core.redis.topology import topology_of
 
-CONNECTIONS = 64
+MAX_CONNECTIONS = 64
 """The most connections of one client for short commands."""
 DEFAULT_PORT = "6379"
 LOGIN = "it demands a password; set it in jobs.redis.url"
@@ -143,7 +143,7 @@ def make_client(settings: RedisSettings, held: bool = False) -> Redis:
             pool = ConnectionPool.from_url(address_of(settings).url, max_connections=1 << 31, **options)
         else:
             pool = BlockingConnectionPool.from_url(
-                address_of(settings).url, max_connections=CONNECTIONS, timeout=None, **options
+                address_of(settings).url, max_connections=MAX_CONNECTIONS, timeout=None, **options
             )
         pool.connection_class = _CONNECTIONS[pool.connection_class]
         address, kind = address_of(settings), pool.connection_class
@@ -275,7 +275,7 @@ def _options(settings: RedisSettings) -> dict[str, Any]:
     }
 
 
-LATE = 1.0
+LATE_SECONDS = 1.0
 """Seconds by which a time limit ends late where a handler, or whatever stops the process, has held up the loop."""
 
 
@@ -314,4 +314,4 @@ async def within(seconds: float | None, circuit: CircuitBreaker | None = None) -
 def _overslept(limit: asyncio.Timeout) -> bool:
     """Return whether a time limit ended late: this process did not go on, and the answer may be there, not read yet."""
     ends = limit.when()
-    return limit.expired() and ends is not None and asyncio.get_running_loop().time() - ends > LATE
+    return limit.expired() and ends is not None and asyncio.get_running_loop().time() - ends > LATE_SECONDS

@@ -17,7 +17,7 @@ from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.topology import NOWHERE, Topology
 from queue_core.runtime import end_tasks
 
-OTHERS = 0.5
+OTHER_NODES_SECONDS = 0.5
 """Seconds that a script's load waits for nodes that do not serve its keys: one of them may be away."""
 
 
@@ -64,7 +64,7 @@ class ClusterClient(Redis):
         try:
             await asyncio.gather(*(load for host, load in loads.items() if host in needed))
             # A slot on its way is served by another one, too.
-            await asyncio.wait(loads.values(), timeout=OTHERS)
+            await asyncio.wait(loads.values(), timeout=OTHER_NODES_SECONDS)
         finally:
             await end_tasks(*loads.values())
 

@@ -19,11 +19,11 @@ from queue_core.model.addresses import Host, RedisAddress, named
 from queue_core.redis.primary_changes import PrimaryChanges
 from queue_core.runtime import end_tasks
 
-ASK = 0.4
+SENTINEL_SHARE = 0.4
 """Part of the time limit of a call that Sentinels have for their answers: the rest is left for the primary."""
 
 
-SPREADING = 10.0
+GOSSIP_SECONDS = 10.0
 """Seconds within which all Sentinels have heard of a failover that one of them announces; they greet every 2 s."""
 
 
@@ -233,7 +233,7 @@ class Sentinels:
         return self._kind(**place, **self._options, protocol=2)
 
     def _note(self, before: Host, after: Host) -> None:
-        self._moved = before, after, time.monotonic() + SPREADING
+        self._moved = before, after, time.monotonic() + GOSSIP_SECONDS
 
     async def facts(self) -> dict[str, Any]:
         """Return what `doctor` checks: how many Sentinels answer, what they find of a quorum, the replicas they see."""
@@ -286,7 +286,7 @@ def sentinels_of(
 def login_of(options: Mapping[str, Any], timeout: float) -> dict[str, Any]:
     """Return the options of a connection that asks one question about the topology, and must not take long."""
     own = {name: value for name, value in options.items() if name.startswith("ssl_") or name in _LOGIN}
-    seconds = timeout * ASK
+    seconds = timeout * SENTINEL_SHARE
     return own | {"decode_responses": True, "socket_timeout": seconds, "socket_connect_timeout": seconds}
 
 
@@ -308,7 +308,7 @@ async def ask_once(kind: Callable[..., Any], host: Host, options: Mapping[str, A
         await connection.disconnect(nowait=True)
 
 
-QUIET = 5.0
+PROBE_AFTER = 5.0
 """Seconds without a message after which a subscriber makes sure that its server is there: one that hangs, or that was
 cut off together with it, looks like one that has nothing to report."""
 
@@ -322,10 +322,10 @@ async def receive(pubsub: PubSub) -> Any:
     connection: Any = pubsub.connection
     if not isinstance(connection, Following):
         return await pubsub.get_message(timeout=None)
-    message = await pubsub.get_message(timeout=QUIET)
+    message = await pubsub.get_message(timeout=PROBE_AFTER)
     if message is None:
         await pubsub.ping()
-        message = await pubsub.get_message(timeout=QUIET)
+        message = await pubsub.get_message(timeout=PROBE_AFTER)
         if message is None:
             await connection.disconnect(nowait=True)
             raise redis.ConnectionError("a subscription gets no answer")

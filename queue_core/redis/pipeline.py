@@ -14,7 +14,7 @@ import redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ReadOnlyError
 
-FRESH = 0.001
+CHECKED_SECONDS = 0.001
 """Seconds after an answer for which the connection is not examined again: one system call less for a lone caller."""
 _INCOMPLETE = object()
 _PUSHED: Any = getattr(hiredis, "PushNotification", ())
@@ -168,7 +168,7 @@ class _Line(asyncio.Protocol):
         """Whether commands can be sent. Any input on an idle connection counts as its end."""
         if self._retired or self._transport.is_closing():
             return False
-        return bool(self._sent) or time.monotonic() - self._heard_at < FRESH or not self._poll.poll(0)
+        return bool(self._sent) or time.monotonic() - self._heard_at < CHECKED_SECONDS or not self._poll.poll(0)
 
     def send(self, packed: Sequence[bytes]) -> asyncio.Future[list[Any]]:
         """Send commands at the end of this round of the event loop; the future has their answers."""

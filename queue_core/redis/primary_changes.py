@@ -20,9 +20,9 @@ from queue_core.model.addresses import Host
 logger = logging.getLogger("queue_core.delivery")
 
 CHANNEL = "+switch-master"
-QUIET = 5.0
+PROBE_AFTER = 5.0
 """Seconds without a message after which it is made sure that the Sentinel is there, and whether it is needed."""
-PAUSE_FIRST, PAUSE_MOST = 0.2, 5.0
+FIRST_PAUSE, MAX_PAUSE = 0.2, 5.0
 """Seconds until the next Sentinel is listened to after one was lost, doubling."""
 
 
@@ -87,16 +87,16 @@ class PrimaryChanges:
         return any(not writer.transport.is_closing() for writer in list(self._open))
 
     async def _run(self) -> None:
-        pause, number = PAUSE_FIRST, 0
+        pause, number = FIRST_PAUSE, 0
         try:
             while self._is_needed():
                 try:
                     await self._listen(number)
-                    pause = PAUSE_FIRST
+                    pause = FIRST_PAUSE
                 except (redis.RedisError, OSError, TimeoutError) as error:
                     logger.debug("announcements of Sentinels are interrupted: %s", error)
                     await asyncio.sleep(pause)
-                    pause = min(PAUSE_MOST, pause * 2)
+                    pause = min(MAX_PAUSE, pause * 2)
                 number += 1
         finally:
             if self._task is asyncio.current_task():
@@ -111,10 +111,10 @@ class PrimaryChanges:
             await connection.read_response()
             self._follow(await self._find())  # what was not heard until now
             while self._is_needed():
-                message = await connection.read_response(timeout=QUIET)
+                message = await connection.read_response(timeout=PROBE_AFTER)
                 if message is None:
                     await connection.send_command("PING", check_health=False)
-                    message = await connection.read_response(timeout=QUIET)
+                    message = await connection.read_response(timeout=PROBE_AFTER)
                     if message is None:
                         raise redis.ConnectionError("no answer in time")
                 self._take(message)

@@ -20,18 +20,18 @@ from queue_core.runtime import end_tasks, parts_of
 
 logger = logging.getLogger("queue_core.delivery")
 
-SECONDS = 30.0
+KEEP_SECONDS = 30.0
 """For which jobs are remembered while their primary answers: three times what it takes Sentinels to make a replica of
 one that was demoted, or frozen, and of which no client has heard."""
-COUNT = 50_000
+MAX_JOBS = 50_000
 """Jobs of a process that are remembered at most: two seconds of the fastest producer."""
-CHARACTERS = 32 << 20
+MAX_CHARACTERS = 32 << 20
 """Of their payloads."""
-CHECK = 1.0
+CHECK_INTERVAL = 1.0
 """Seconds between two checks of the primary by a process that remembers jobs: one that rests has to notice, too."""
-TOGETHER = 2000
+JOBS_PER_LOOKUP = 2000
 """Jobs that are looked for at a time."""
-UNKNOWN = -1
+UNKNOWN_ERA = -1
 """In place of an era: it is not known which primary has the jobs."""
 
 Restore = Callable[[Sequence[NewJob]], Awaitable[tuple[Sequence[NewJob], Sequence[Inserted]]]]
@@ -81,7 +81,7 @@ class RecentJobs:
         self,
         primaries: Primaries,
         restore: Restore,
-        seconds: float = SECONDS,
+        seconds: float = KEEP_SECONDS,
     ) -> None:
         self._primaries = primaries
         # writes those of these jobs that the store lacks, whatever a queue refuses by now; returns them and the answers
@@ -119,14 +119,14 @@ class RecentJobs:
             jobs = [_as_written(job, one) for job, one in zip(jobs, inserted, strict=True) if one.id == job.id]
         self.keep(jobs, era)
 
-    def keep(self, jobs: Sequence[NewJob], era: int = UNKNOWN) -> None:
+    def keep(self, jobs: Sequence[NewJob], era: int = UNKNOWN_ERA) -> None:
         """Remember jobs that are in the store."""
         if not jobs:
             return
         if not self._entries:
             self._era, self._checked_at = era, time.monotonic()
         self._era = min(self._era, era)
-        entry = _Entry(jobs if len(jobs) <= COUNT else jobs[-COUNT:], era)
+        entry = _Entry(jobs if len(jobs) <= MAX_JOBS else jobs[-MAX_JOBS:], era)
         queues = {job.queue for job in jobs}
         if not queues <= self._watched:
             self._watched |= queues
@@ -156,7 +156,7 @@ class RecentJobs:
         entries = self._entries
         # What a successor has to be asked for does not grow old.
         since = self._checked_at - self._seconds if self._primaries.era() == self._era else float("-inf")
-        while entries and (entries[0].at < since or self._jobs > COUNT or self._characters > CHARACTERS):
+        while entries and (entries[0].at < since or self._jobs > MAX_JOBS or self._characters > MAX_CHARACTERS):
             entry = entries.popleft()
             self._jobs -= len(entry.jobs)
             self._characters -= entry.weight
@@ -164,7 +164,7 @@ class RecentJobs:
     async def _watch(self) -> None:
         """Check the primary from time to time, as long as jobs are remembered."""
         while self._entries:
-            await asyncio.sleep(CHECK)
+            await asyncio.sleep(CHECK_INTERVAL)
             asked_at = time.monotonic()
             try:
                 await self._primaries.check()
@@ -185,9 +185,9 @@ class RecentJobs:
             left = [entry for entry in self._entries if entry.era != era]
             if not left:
                 break
-            replaced = replaced or any(entry.era != UNKNOWN for entry in left)
+            replaced = replaced or any(entry.era != UNKNOWN_ERA for entry in left)
             oldest = min(oldest, left[0].at)
-            for some in parts_of(left, lambda entry: len(entry.jobs), TOGETHER):
+            for some in parts_of(left, lambda entry: len(entry.jobs), JOBS_PER_LOOKUP):
                 looked_for += sum(len(entry.jobs) for entry in some)
                 number, taken = await self._restore_some([job for entry in some for job in _remaining(entry)])
                 restored += number

@@ -99,7 +99,7 @@ class _ThreadPipeline(Pipeline):
         return self._client.wait_for(self._client.send(stack, bool(self.transaction), raise_on_error))
 
 
-AT_ONCE = 64
+NODES_AT_ONCE = 64
 """Nodes that are asked at the same time."""
 
 
@@ -119,7 +119,7 @@ class Nodes:
         returns is dropped; its node is not asked again until then.
         """
         if self._threads is None:
-            self._threads = DaemonThreads(AT_ONCE, "redis-node")
+            self._threads = DaemonThreads(NODES_AT_ONCE, "redis-node")
         free = [node for node in calls if node not in self._busy or self._busy[node].done()]
         asked = {self._threads.submit(calls[node]): node for node in free}
         self._busy |= {node: future for future, node in asked.items()}

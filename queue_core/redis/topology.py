@@ -27,11 +27,11 @@ from queue_core.runtime import end_tasks
 SLOTS = 16_384
 NOWHERE: Host = ("", 0)
 """In place of the node of a slot that none serves."""
-PATIENCE = 0.75
+RETRY_SHARE = 0.75
 """Part of the time limit of a call for which commands are sent again that no node takes now."""
-PAUSE_FIRST, PAUSE_MOST = 0.01, 0.2
+FIRST_PAUSE, MAX_PAUSE = 0.01, 0.2
 """Seconds between two tries, doubling."""
-REFRESH = 0.2
+FRESH_SECONDS = 0.2
 """Seconds for which an answer about the slots counts as new."""
 _KEYLESS = frozenset({"CLUSTER", "CONFIG", "INFO", "PING", "PUBLISH", "SCRIPT", "TIME", "WAIT"})
 _KEY_AT = {"EVAL": 3, "EVALSHA": 3, "BZMPOP": 3, "ZMPOP": 2}
@@ -204,7 +204,7 @@ class Topology:
         loop = asyncio.get_running_loop()
         task = self._refreshes.get(loop)
         if task is None or task.done():
-            if time.monotonic() - self._learned_at < REFRESH:
+            if time.monotonic() - self._learned_at < FRESH_SECONDS:
                 return
             task = self._refreshes[loop] = asyncio.create_task(self._refresh())
         await asyncio.shield(task)
@@ -258,14 +258,14 @@ class Topology:
             redis.ConnectionError: a node is away, or none serves a slot.
         """
         sending = _Sending(commands, by_slot)
-        until, pause = float("inf"), PAUSE_FIRST
+        until, pause = float("inf"), FIRST_PAUSE
         while True:
             groups = await sending.groups(self)
             waits = sending.take(groups, await self._send_groups(groups, send), self)
             if not sending.left:
                 return sending.answers
             # Not from the start: a blocking command may have waited for long before its slot went away.
-            until = min(until, time.monotonic() + self.timeout * PATIENCE)
+            until = min(until, time.monotonic() + self.timeout * RETRY_SHARE)
             if time.monotonic() > until:
                 error = sending.answers[sending.left[0]]
                 text = re.sub(r"^CLUSTERDOWN ", "", str(error))
@@ -273,7 +273,7 @@ class Topology:
             if waits:
                 self.doubtful = True
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-                pause = min(PAUSE_MOST, pause * 2)
+                pause = min(MAX_PAUSE, pause * 2)
 
     async def _send_groups(
         self,

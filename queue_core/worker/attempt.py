@@ -288,7 +288,7 @@ def _driven(handler: Coroutine[Any, Any, R], limit: _SoftLimit) -> Generator[Any
 
 CHECK_SECONDS = 0.25
 """Seconds between two questions to the loop: a few microseconds of its time each."""
-LAG = 1.0
+LAG_SECONDS = 1.0
 """Seconds without an answer after which it is logged who holds the loop up."""
 
 LOOPS = frozenset({"asyncio", "selectors", "uvloop"})
@@ -348,7 +348,7 @@ class Watchdog:
         asked_at = time.monotonic()
         while not self._stop.wait(CHECK_SECONDS):
             now = time.monotonic()
-            if now - asked_at > LAG:
+            if now - asked_at > LAG_SECONDS:
                 # This thread did not run either: the machine or the process was frozen, and no job is to blame.
                 self._answered += now - asked_at
             asked_at = now
@@ -357,7 +357,7 @@ class Watchdog:
             except RuntimeError:  # the loop is closed
                 return
             silent = now - self._answered
-            if silent <= LAG:
+            if silent <= LAG_SECONDS:
                 if since is not None:
                     logger.warning("the event loop answers again after %.1f s", now - since)
                 since, self._stall_reported = None, False

@@ -15,11 +15,11 @@ from queue_core.model.job import Claim, Outcome
 from queue_core.ports.store import ClaimRequest, Doubt
 from queue_core.worker.attempt import RunningAttempt
 
-OFTEN = 15.0
+ASK_OFTEN_SECONDS = 15.0
 """Seconds after a failed claim during which each heartbeat asks; later each one that renews all leases."""
-KEEP = 600.0
+KEEP_SECONDS = 600.0
 """Seconds after which it is taken for not carried out: a server may have been frozen with it, but for how long?"""
-MOST = 1000
+MAX_CLAIMS = 1000
 """Claims in doubt that are remembered: the newest."""
 
 
@@ -66,7 +66,7 @@ class Claims:
             if queue is not None:
                 self._failed.pop(number, None)
                 self._failed[number] = (queue, time.monotonic())
-                if len(self._failed) > MOST:
+                if len(self._failed) > MAX_CLAIMS:
                     del self._failed[next(iter(self._failed))]
 
     def forget(self, number: int) -> None:
@@ -79,11 +79,11 @@ class Claims:
         with self._lock:
             now = time.monotonic()
             if self._failed:
-                self._failed = {n: one for n, one in self._failed.items() if now - one[1] < KEEP}
+                self._failed = {n: one for n, one in self._failed.items() if now - one[1] < KEEP_SECONDS}
             return [
                 Doubt(queue, number)
                 for number, (queue, since) in self._failed.items()
-                if number not in self._open and (full or now - since < OFTEN)
+                if number not in self._open and (full or now - since < ASK_OFTEN_SECONDS)
             ]
 
 

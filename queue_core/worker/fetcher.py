@@ -19,7 +19,7 @@ from queue_core.model.rules import AHEAD_SECONDS, Rules, rules_of
 from queue_core.ports.delivery import Dispatcher, DispatchUnavailable, Nomination
 from queue_core.ports.parts import PartedStore
 from queue_core.ports.store import ClaimRequest, JobStore
-from queue_core.runtime import LARGEST
+from queue_core.runtime import MAX_STATEMENT_LENGTH
 from queue_core.worker.attempt import RunningAttempt
 from queue_core.worker.claims import Claims
 from queue_core.worker.runner import Runner
@@ -27,26 +27,26 @@ from queue_core.worker.runner import Runner
 logger = logging.getLogger("queue_core.worker")
 
 
-BATCH = 500
+CLAIM_BATCH = 500
 """Jobs claimed at a time: some 5 ms of the store."""
-WAIT = 1.5
+BLOCKING_SECONDS = 1.5
 """Seconds of one blocking wait. Waking does not depend on it: it only bounds how long one that hangs goes unnoticed
 while the store could be asked."""
-WAIT_ALONE = 6.0
+BLOCKING_SECONDS_ALONE = 6.0
 """The same where that server is the store, too."""
-AT_ONCE = 0.001
+NO_WAIT_SECONDS = 0.001
 """Seconds of a wait that only collects what is there."""
-POLL_FIRST, POLL_MOST = 0.05, 1.0
+FIRST_POLL, MAX_POLL = 0.05, 1.0
 """Seconds between two polls of the store without a dispatcher; growing while nothing is found, with jitter."""
-COOL_DOWN = 0.1
+COOL_DOWN_SECONDS = 0.1
 """Seconds for which a queue is left to others after candidates were given back that only they can run."""
-COOL_DOWN_LIMITED = 0.02
+LIMITED_COOL_DOWN_SECONDS = 0.02
 """The same where its concurrency or rate lets nothing start; until a job of this worker ends that came from it."""
-PERHAPS_CUT = LARGEST // 4
+PERHAPS_CUT = MAX_STATEMENT_LENGTH // 4
 """Characters of a claim's payloads from which on the store may have cut it by their bytes."""
-PAUSE_FIRST, PAUSE_MOST = 0.1, 2.0
+FIRST_PAUSE, MAX_PAUSE = 0.1, 2.0
 """Seconds between two tries while the store is away, doubling."""
-HANDED_ON = 0.1
+HAND_ON_SECONDS = 0.1
 """Seconds for which a slot is handed on from job to job. Then it goes to the best rank of the next queue again: others
 wait no longer for it than behind jobs that are claimed ahead, and other workers find the place free."""
 
@@ -89,7 +89,7 @@ class Fetcher:
         self._forgetting: asyncio.Task[None] | None = None
         self._resumed = asyncio.Event()
         self._resumed.set()
-        self._poll = POLL_FIRST
+        self._poll = FIRST_POLL
         # candidates that were taken and not yet asked for, and the number of the claim that asked in vain
         self._in_hand: Nomination | None = None
         self._in_hand_number, self._parted = 0, isinstance(store, PartedStore) and store.apart
@@ -98,7 +98,7 @@ class Fetcher:
         # while it is doubtful, Redis may not learn of all jobs: this worker polls the store, too, at intervals
         self.pairing: Pairing | None = None
         # seconds
-        self.wait = WAIT_ALONE if store.name == "redis" else WAIT
+        self.wait = BLOCKING_SECONDS_ALONE if store.name == "redis" else BLOCKING_SECONDS
         # time.monotonic
         self._poll_at = float("-inf")
         self._waits = OutageLog(logger, "claim waits")
@@ -142,7 +142,7 @@ class Fetcher:
         now = time.monotonic()
         for outcome in waited_for:
             attempt = held.get(outcome.id)
-            if attempt is not None and now - attempt.since < HANDED_ON and outcome.kind != "released":
+            if attempt is not None and now - attempt.since < HAND_ON_SECONDS and outcome.kind != "released":
                 since.setdefault(outcome.queue, []).append(attempt.since)
                 if outcome.ordering_key is not None:
                     keyed.add(outcome.queue)
@@ -214,17 +214,17 @@ class Fetcher:
 
     async def run(self) -> None:
         """Fetch for ever."""
-        pause = PAUSE_FIRST
+        pause = FIRST_PAUSE
         while True:
             await self._resumed.wait()
             room = await self._runner.wait_for_room()
             try:
-                await self._fetch(min(room, BATCH))
-                pause = PAUSE_FIRST
+                await self._fetch(min(room, CLAIM_BATCH))
+                pause = FIRST_PAUSE
             except StoreUnavailable as error:
                 self._waits.failed(error)
                 await asyncio.sleep(pause)
-                pause = min(PAUSE_MOST, pause * 2)
+                pause = min(MAX_PAUSE, pause * 2)
             self.worked_at = time.monotonic()
 
     async def _fetch(self, limit: int) -> None:
@@ -239,7 +239,7 @@ class Fetcher:
             return
         limit = self._limit_for(queues, limit)
         if self.pairing is not None and self.pairing.doubtful and now >= self._poll_at:
-            self._poll_at = now + POLL_MOST * random.uniform(0.5, 1.0)
+            self._poll_at = now + MAX_POLL * random.uniform(0.5, 1.0)
             if await self._claim_from_store(queues, limit):
                 self._poll_at = now  # there may be more
                 return
@@ -265,7 +265,7 @@ class Fetcher:
         """Return the queues that do not cool down, and of which this worker alone does not hold as many as may run."""
         for queue, most in self.concurrencies.items():
             if self._runner.held_of(queue) >= most:
-                self._cool_until[queue] = now + COOL_DOWN_LIMITED
+                self._cool_until[queue] = now + LIMITED_COOL_DOWN_SECONDS
         return [queue for queue in self._queues if self._cool_until.get(queue, 0.0) <= now]
 
     def _limit_for(self, queues: Sequence[str], limit: int) -> int:
@@ -296,19 +296,19 @@ class Fetcher:
         unfinished = next((queue for queue in self._unfinished if queue in queues), None)
         if unfinished is not None:
             # A poll that found all it asked for may have left some; the other queues still get their turn first.
-            taken = await self._dispatcher.take(queues, limit, AT_ONCE)
-            taken = taken or Nomination(unfinished, None)
+            taken = await self._dispatcher.take(queues, limit, NO_WAIT_SECONDS) or Nomination(unfinished, None)
             with contextlib.suppress(ValueError):
                 self._unfinished.remove(taken.queue)
             return taken
         # A queue that cools down must not be waited past its time.
-        wait = self.wait if len(queues) == len(self._queues) else max(AT_ONCE, self._coolest() - time.monotonic())
+        cooling = len(queues) < len(self._queues)
+        wait = max(NO_WAIT_SECONDS, self._coolest() - time.monotonic()) if cooling else self.wait
         return await self._dispatcher.take(queues, limit, wait)
 
     def _coolest(self) -> float:
         """Return the time at which the next of the queues that cool down is asked for again."""
         now = time.monotonic()
-        return min((until for until in self._cool_until.values() if until > now), default=now + AT_ONCE)
+        return min((until for until in self._cool_until.values() if until > now), default=now + NO_WAIT_SECONDS)
 
     async def _holds_back(self, queue: str, began: float) -> bool:
         """Return whether a queue has ready jobs that its rules do not let start yet; it cools down then."""
@@ -320,7 +320,8 @@ class Fetcher:
     def _cool_down(self, queue: str, began: float) -> None:
         """Leave a queue to others for a moment, unless a job has ended since it was asked that others waited for."""
         if self._ended_at.get(queue, 0.0) < began:
-            self._cool_until[queue] = time.monotonic() + (COOL_DOWN_LIMITED if queue in self._limited else COOL_DOWN)
+            seconds = LIMITED_COOL_DOWN_SECONDS if queue in self._limited else COOL_DOWN_SECONDS
+            self._cool_until[queue] = time.monotonic() + seconds
 
     async def _claim_from_store(self, queues: Sequence[str], limit: int) -> int:
         """Ask the store for its best ranks, queue after queue; return how many jobs were claimed."""
@@ -334,10 +335,10 @@ class Fetcher:
     async def _poll_store(self, queues: Sequence[str], limit: int) -> None:
         """Poll the store without a dispatcher; wait a little when there is nothing."""
         if await self._claim_from_store(queues, limit):
-            self._poll = POLL_FIRST
+            self._poll = FIRST_POLL
         else:
             await asyncio.sleep(self._poll * random.uniform(0.5, 1.0))
-            self._poll = min(POLL_MOST, self._poll * 1.5)
+            self._poll = min(MAX_POLL, self._poll * 1.5)
 
     async def _claim_all(self, queue: str, limit: int, ids: Sequence[str] | None, number: int = 0) -> list[Claim]:
         """Claim in as many parts as the payloads are large."""

@@ -19,7 +19,7 @@ from queue_core.errors import ConfigurationError, QueueCoreError, StoreUnavailab
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Stray
 from queue_core.model.settings import SHORTEST_LEASE, Defaults
-from queue_core.model.validation import FARTHEST, parse_duration
+from queue_core.model.validation import MAX_DELAY_SECONDS, parse_duration
 from queue_core.ports.store import (
     HeartbeatReply,
     HeartbeatRequest,
@@ -36,13 +36,13 @@ from queue_core.worker.stacks.answer import StackAnswers
 logger = logging.getLogger("queue_core.worker")
 
 
-TICK = 1.0
+HEARTBEAT_TICK = 1.0
 """Seconds between two small heartbeats, which carry progress there and orders and cancellations back."""
-IDLE = 15.0
+IDLE_TICK = 15.0
 """The same while a worker holds nothing and orders reach it at once."""
 CLOSE_SECONDS = 5.0
 """What the last heartbeat may take at the end of a worker."""
-MARGIN = 0.2
+LEASE_MARGIN = 0.2
 """Part of a lease before whose end a worker that cannot reach the store stops its own jobs."""
 
 
@@ -80,12 +80,12 @@ class Times:
     @property
     def tick(self) -> float:
         """Return the seconds between two reads; a short lease shortens them."""
-        return min(TICK, self.interval)
+        return min(HEARTBEAT_TICK, self.interval)
 
     @property
     def idle(self) -> float:
         """Return the seconds between two heartbeats of a worker that has nothing to report."""
-        return min(IDLE, self.interval)
+        return min(IDLE_TICK, self.interval)
 
 
 def seconds(value: Duration, what: str, least: float = 0.0) -> float:
@@ -98,7 +98,7 @@ def seconds(value: Duration, what: str, least: float = 0.0) -> float:
         found = parse_duration(value)
     except ValueError as error:
         raise ConfigurationError(f"{what}: {error}") from None
-    if not least <= found <= FARTHEST:
+    if not least <= found <= MAX_DELAY_SECONDS:
         wrong = f"must be at least {least:g} s" if found < least else "is more than a hundred years"
         raise ConfigurationError(f"{what} ({found:g} s) {wrong}")
     return found
@@ -336,7 +336,7 @@ class Heartbeat:
 
     def _give_up_in_time(self, now: float) -> None:
         """Stop jobs whose lease may end before the store is back: another worker may run them from then on."""
-        limit = now - self._times.lease * (1 - MARGIN)
+        limit = now - self._times.lease * (1 - LEASE_MARGIN)
         late = [attempt for attempt in list(self._held.values()) if attempt.renewed < limit]
         if late:
             self._in_loop(self._stop_held, late, True)

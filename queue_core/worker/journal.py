@@ -17,7 +17,7 @@ from queue_core.client.effects import events_of
 from queue_core.client.logs import OutageLog
 from queue_core.errors import StoreUnavailable
 from queue_core.model.events import RESULT_BYTES, Event, EventName
-from queue_core.model.job import LINES, Claim, LogLine, Outcome, Settled
+from queue_core.model.job import MAX_LOG_LINES, Claim, LogLine, Outcome, Settled
 from queue_core.model.rules import Rules, rules_of
 from queue_core.ports.delivery import EventBus
 from queue_core.ports.store import JobStore
@@ -26,14 +26,14 @@ from queue_core.worker.attempt import RunningAttempt, describe
 logger = logging.getLogger("queue_core.worker")
 
 
-LINES_PART = 1000
+LINES_PER_WRITE = 1000
 """Lines written at a time."""
-REST = 0.25
+WRITE_INTERVAL = 0.25
 """Seconds between two batches while jobs go on writing, so that a loop of lines cannot keep the store busy. The first
 line of a quiet worker does not wait, nor does the end of an attempt."""
-PATIENCE = 2.0
+RETRY_SECONDS = 2.0
 """Seconds until lines are tried again while the store is away."""
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 """Characters of all waiting lines; beyond, a writer loses its own oldest ones."""
 
 
@@ -77,7 +77,7 @@ class Journal:
             attempt.logged = line or attempt.logged + 1
             lines.append(_Written(attempt, attempt.logged, text, self._monotonic()))
             self._size += len(text)
-            full = len(lines) > LINES or (self._size > MOST_BYTES and len(lines) > 1)
+            full = len(lines) > MAX_LOG_LINES or (self._size > MAX_BYTES and len(lines) > 1)
             if full:
                 self._size -= len(lines.popleft().text)
         if first:
@@ -102,9 +102,9 @@ class Journal:
                 waits.worked()
             except StoreUnavailable as error:
                 waits.failed(error)
-                await asyncio.sleep(PATIENCE)
+                await asyncio.sleep(RETRY_SECONDS)
                 self._wake.set()
-            await asyncio.sleep(REST)
+            await asyncio.sleep(WRITE_INTERVAL)
 
     async def write_first(self, attempts: Iterable[RunningAttempt]) -> None:
         """Write the lines of attempts that are about to end.
@@ -127,8 +127,8 @@ class Journal:
             self._sending = frozenset(line.attempt for line in lines)
             try:
                 while lines:
-                    await self._write(lines[:LINES_PART])
-                    del lines[:LINES_PART]
+                    await self._write(lines[:LINES_PER_WRITE])
+                    del lines[:LINES_PER_WRITE]
             finally:
                 self._put_back(lines)
                 self._sending = frozenset()
@@ -157,7 +157,7 @@ class Journal:
         with self._lock:
             for written in reversed(lines):
                 waiting = self._waiting.setdefault(written.attempt, deque())
-                if len(waiting) < LINES:
+                if len(waiting) < MAX_LOG_LINES:
                     waiting.appendleft(written)
                     self._size += len(written.text)
 
@@ -167,15 +167,15 @@ def _line(written: _Written, now: float) -> LogLine:
     return LogLine(claim.id, claim.token, claim.queue, written.line, written.text, max(0.0, now - written.at))
 
 
-MOST = 20_000
+MAX_EVENTS = 20_000
 """Events kept while the bus is slow; what comes beyond is dropped, and subscribers see a gap."""
-EVENTS_PART = 1000
+EVENTS_PER_SEND = 1000
 """Events handed to the bus at a time."""
-MOST_RESULTS = 2000
+MAX_RESULTS = 2000
 """Waiting events beyond which the ends of jobs are published without results: some 16 MB."""
-MANY = 50
+CHECK_LISTENERS_FROM = 50
 """Events from which on it costs less to ask for listeners than to make what has none."""
-SMALL = 1000
+SMALL_VALUE = 1000
 """Characters of a payload or a result up to which a claim or an outcome is kept for its event: 20 MB in all."""
 
 Noted = Event | Claim | Outcome
@@ -203,23 +203,23 @@ class EventPublisher:
         """Note an event, or that of which one can be made."""
         if not self._buffer:
             self._wake.set()
-        if len(self._buffer) < MOST:
+        if len(self._buffer) < MAX_EVENTS:
             self._buffer.append(noted)
         else:
             self._dropped.add(noted.queue)
 
     def started(self, claim: Claim) -> None:
         """Note that a claimed job begins."""
-        self.publish(claim if len(claim.payload) <= SMALL else self._claimed(claim))
+        self.publish(claim if len(claim.payload) <= SMALL_VALUE else self._claimed(claim))
 
     def ended(self, outcome: Outcome, answer: Settled) -> None:
         """Note how an attempt ended, with what the handler returned where its queue publishes results."""
         result = outcome.result
         if result is not None and self._rules and rules_of(self._rules, outcome.queue).publish_results:
-            fits = len(result) <= RESULT_BYTES and len(self._buffer) < MOST_RESULTS
+            fits = len(result) <= RESULT_BYTES and len(self._buffer) < MAX_RESULTS
             for event in events_of(outcome, answer):
                 self.publish(event._replace(result=result if fits else ""))
-        elif outcome.kind == "completed" and (result is None or len(result) <= SMALL):
+        elif outcome.kind == "completed" and (result is None or len(result) <= SMALL_VALUE):
             self.publish(outcome)
         else:
             for event in events_of(outcome, answer):
@@ -240,7 +240,7 @@ class EventPublisher:
             await self._wake.wait()
             self._wake.clear()
             while self._buffer or self._dropped:
-                part, self._buffer = self._buffer[:EVENTS_PART], self._buffer[EVENTS_PART:]
+                part, self._buffer = self._buffer[:EVENTS_PER_SEND], self._buffer[EVENTS_PER_SEND:]
                 dropped, self._dropped = self._dropped, set()
                 if events := await self._events(part):
                     await self._bus.publish(events)
@@ -249,7 +249,7 @@ class EventPublisher:
 
     async def _events(self, part: list[Noted]) -> list[Event]:
         """Return the events to send: all of them if there are listeners."""
-        usual = {one.queue for one in part if type(one) is not Event} if len(part) >= MANY else set()
+        usual = {one.queue for one in part if type(one) is not Event} if len(part) >= CHECK_LISTENERS_FROM else set()
         if usual and await self._bus.omits(usual):
             return [one for one in part if type(one) is Event]
         return [self._event(one) for one in part]
@@ -274,9 +274,9 @@ class EventPublisher:
             await asyncio.wait_for(loop, seconds)
 
 
-AT_ONCE = 50
-"""Lines handed on as they come in each `WINDOW`, so that they outlive a crash; those of a loop gather."""
-WINDOW = 0.25
+LINES_AT_ONCE = 50
+"""Lines handed on as they come in each `LINES_WINDOW`, so that they outlive a crash; those of a loop gather."""
+LINES_WINDOW = 0.25
 """Seconds."""
 
 Line = tuple[int, str]
@@ -288,7 +288,7 @@ class Relay:
     def __init__(self, send: Callable[[Sequence[Line]], None]) -> None:
         self._send = send
         self._lock = Lock()
-        self._waiting: deque[Line] = deque(maxlen=LINES)
+        self._waiting: deque[Line] = deque(maxlen=MAX_LOG_LINES)
         self._count = 0
         self._since = float("-inf")
         self._at_once = 0
@@ -298,16 +298,16 @@ class Relay:
         """Note a line, from any thread; True when lines come faster than they are handed on."""
         with self._lock:
             self._count += 1
-            full = len(self._waiting) == LINES
+            full = len(self._waiting) == MAX_LOG_LINES
             self._waiting.append((self._count, text))
             now = time.monotonic()
-            if now - self._since >= WINDOW:
+            if now - self._since >= LINES_WINDOW:
                 self._since, self._at_once = now, 0
-            if self._at_once < AT_ONCE:
+            if self._at_once < LINES_AT_ONCE:
                 self._at_once += 1
                 self._hand_on()
             elif self._timer is None:
-                self._timer = Timer(WINDOW, self.flush)
+                self._timer = Timer(LINES_WINDOW, self.flush)
                 self._timer.daemon = True
                 self._timer.start()
             return full

@@ -28,18 +28,18 @@ from queue_core.worker.scheduler import Scheduler
 logger = logging.getLogger("queue_core.worker")
 
 
-TICK = 0.5
+LEADER_TICK = 0.5
 """Seconds between two rounds; a job that is due earlier shortens them."""
-SHORTEST = 0.005
+MIN_TICK = 0.005
 DUE_POLL = 0.05
 """Seconds between two reads by the leader of what is due next: so late a job can be that is due sooner than this."""
-LEADERSHIP = 1.5
+LEADERSHIP_SECONDS = 1.5
 """Seconds after which another worker takes over from a leader that is gone."""
 RESIGN_AFTER = 4
 """Rounds that fail one after another until a leader leaves the duty to others: they may fail for its process alone."""
-SLOW = 1.0
+UPKEEP_INTERVAL = 1.0
 """Seconds between two audits and between two rounds of upkeep."""
-IDLE, IDLE_SLOW = 1.3, 20.0
+IDLE_TICK, IDLE_UPKEEP_INTERVAL = 1.3, 20.0
 """The same between two rounds, and between two rounds of upkeep, while nothing is ready, running or under way and the
 leader learns of what is due sooner."""
 RECLAIM_LIMIT = 500
@@ -77,7 +77,7 @@ class Sweeper:
         self._publisher = publisher
         self._duty = duty
         # A job of a lost leader waits for its lease to end and for the next leader: the shorter counts.
-        self._leadership = min(LEADERSHIP, max(2 * TICK, duty.lease))
+        self._leadership = min(LEADERSHIP_SECONDS, max(2 * LEADER_TICK, duty.lease))
         self._audit = None if dispatcher is None else DeliveryAudit(store, dispatcher, duty.queues)
         # the other workers on this machine, whose jobs this one takes back when they are gone, whichever worker leads
         self.neighbours = Neighbours(store, self.reclaim)
@@ -97,7 +97,7 @@ class Sweeper:
         operating = asyncio.create_task(self._executor.run(self._operates))
         try:
             while True:
-                pause = TICK
+                pause = LEADER_TICK
                 try:
                     leads = await self._round()
                     self._sweeps.worked()
@@ -108,7 +108,7 @@ class Sweeper:
                         pause = await self._until_due()
                 except StoreUnavailable as error:
                     self._sweeps.failed(error)
-                    pause = TICK * 2
+                    pause = LEADER_TICK * 2
                 await self._rest(pause)
         finally:
             await end_tasks(operating, beside)
@@ -127,9 +127,9 @@ class Sweeper:
                 await self._watch_commits(min(DUE_POLL, left))
                 due = await self._store.next_due()
                 if due is not None:
-                    ends = min(ends, time.monotonic() + max(SHORTEST, due))
+                    ends = min(ends, time.monotonic() + max(MIN_TICK, due))
         except StoreUnavailable:
-            await asyncio.sleep(max(SHORTEST, ends - time.monotonic()))
+            await asyncio.sleep(max(MIN_TICK, ends - time.monotonic()))
 
     async def _follow(self, pause: float) -> None:
         """Wait until the leader has been silent for as long as its leadership lasts, or for a pause without news."""
@@ -215,7 +215,7 @@ class Sweeper:
         work = self._due_work
         waits = self._audit is not None and self._audit.waits
         idle = work is not None and not work.busy and not waits
-        if time.monotonic() - self._slow_at < (IDLE_SLOW if idle else SLOW):
+        if time.monotonic() - self._slow_at < (IDLE_UPKEEP_INTERVAL if idle else UPKEEP_INTERVAL):
             return
         self._slow_at = time.monotonic()
         try:
@@ -268,10 +268,12 @@ class Sweeper:
         if work is not None and not work.keys_pending and (work.due is None or work.due > 0):
             times = [one for one in (work.due, work.tick, work.lease) if one is not None]
             idle = not work.busy and self._notifying is not None and self._notifying.hears()
-            return max(SHORTEST, min([IDLE if idle else TICK, *(one if one > 0 else TICK for one in times)]))
+            return max(
+                MIN_TICK, min([IDLE_TICK if idle else LEADER_TICK, *(one if one > 0 else LEADER_TICK for one in times)])
+            )
         due = await self._store.next_due()
-        until = self._scheduler.until_poll() if work is None else TICK
-        return min(TICK, max(SHORTEST, until if due is None else min(due, until)))
+        until = self._scheduler.until_poll() if work is None else LEADER_TICK
+        return min(LEADER_TICK, max(MIN_TICK, until if due is None else min(due, until)))
 
     def _publish(self, job: Reclaimed) -> None:
         failure = failure_of_loss(job.worker, job.losses, self._duty.max_losses)

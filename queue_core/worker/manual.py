@@ -45,7 +45,7 @@ from queue_core.worker import neighbours
 from queue_core.worker.claims import Claims
 from queue_core.worker.heartbeat import version
 from queue_core.worker.journal import EventPublisher
-from queue_core.worker.leader import LEADERSHIP, Duty, Sweeper, keep_running
+from queue_core.worker.leader import LEADERSHIP_SECONDS, Duty, Sweeper, keep_running
 
 logger = logging.getLogger("queue_core.manual")
 
@@ -163,7 +163,7 @@ class ClaimedJob(ClaimFacts):
         return round((time.perf_counter() - self._began) * 1e6)
 
 
-POLL_FIRST, POLL_MOST = 0.02, 0.5
+FIRST_POLL, MAX_POLL = 0.02, 0.5
 """Seconds between two polls for a job to claim, growing while there is none."""
 STRAYS_SECONDS = 0.5
 """Seconds between two searches for what claims have brought whose answers did not come."""
@@ -189,7 +189,7 @@ class ManualClaims:
             executor,
             hooks,
             self._publisher,
-            Duty(self.id, LEADERSHIP, settings.defaults.max_losses),
+            Duty(self.id, LEADERSHIP_SECONDS, settings.defaults.max_losses),
         )
         self._starting = asyncio.Lock()
         self._announcing: asyncio.Task[None] | None = None
@@ -207,7 +207,7 @@ class ManualClaims:
         """
         await self._start()
         ends = asyncio.get_running_loop().time() + wait
-        pause = POLL_FIRST
+        pause = FIRST_POLL
         while True:
             request = ClaimRequest(queue, self.id, types, 1, lease, release=self._release)
             claiming = asyncio.create_task(self._claim_one(request))
@@ -224,7 +224,7 @@ class ManualClaims:
                 return None
             if not found:
                 await asyncio.sleep(min(pause, left))
-                pause = min(POLL_MOST, pause * 1.5)
+                pause = min(MAX_POLL, pause * 1.5)
 
     async def _claim_one(self, request: ClaimRequest) -> tuple[bool, ClaimedJob | None]:
         """Claim a job; return whether there was one, and what the program gets of it."""

@@ -80,7 +80,7 @@ CHECK_SECONDS = 0.25
 """Seconds between two checks whether the others are still there: a question to the system for each of them."""
 ANSWER_SECONDS = 0.5
 """How long the store is waited for when a worker is gone: it may have unregistered before its end."""
-AGAIN = (0.0, 0.5, 2.0, 10.0)
+WRITE_OFF_DELAYS = (0.0, 0.5, 2.0, 10.0)
 """Seconds after which a worker is written off, each time: a server may carry out its last calls after its end."""
 
 
@@ -134,7 +134,7 @@ class Neighbours:
             await write_off(self._store, self._reclaim, due)
         except QueueCoreError as error:
             logger.warning("the jobs of %s wait for the store: %s", ", ".join(due), error)
-            self._gone += [(now + AGAIN[1], worker) for worker in due]
+            self._gone += [(now + WRITE_OFF_DELAYS[1], worker) for worker in due]
 
     def _note(self, worker: str, crashed: bool) -> None:
         """Let a worker be written off. One that has stopped in order, too: others may have unregistered it."""
@@ -143,7 +143,7 @@ class Neighbours:
         del self._asked[worker]
         self._known.pop(worker, None)
         now = time.monotonic()
-        self._gone += [(now + wait, worker) for wait in AGAIN]
+        self._gone += [(now + wait, worker) for wait in WRITE_OFF_DELAYS]
 
 
 async def write_off(store: JobStore, reclaim: Callable[[], Awaitable[int]], workers: Sequence[str]) -> None:

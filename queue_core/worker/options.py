@@ -173,7 +173,7 @@ def read_note(descriptor: int) -> Note | None:
 
 SIGN_TICK = 0.5
 """Seconds between two looks for a sign of a worker that ends, or that is awaited."""
-SILENT = 60.0
+SILENT_SECONDS = 60.0
 """Seconds without vitals after which a process counts as silent: its event loop is blocked, or it never started."""
 
 
@@ -208,7 +208,7 @@ class ServiceReport(NamedTuple):
     @property
     def alive(self) -> bool:
         """Whether a process of it gives signs, or may soon: one blocked process of several is replaced by itself."""
-        return self.stopping or any(one.silence < SILENT for one in self.processes)
+        return self.stopping or any(one.silence < SILENT_SECONDS for one in self.processes)
 
 
 class ServiceManager:

@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger("queue_core.worker")
 
-PAUSE_FIRST, PAUSE_MOST = 0.25, 5.0
+FIRST_PAUSE, MAX_PAUSE = 0.25, 5.0
 """Seconds until a store that is away is tried again, doubling."""
 
 
@@ -57,7 +57,7 @@ CLOSE_SECONDS = 2.0
 """What the end of the event loop may take after the worker has ended."""
 GUARD_TICK = 0.25
 """Seconds between two checks of the service that started this process, and at what this process has used."""
-LAGS = 60
+KEPT_LAGS = 60
 """Checks of which the latest one is kept, as the lag of the event loop."""
 
 
@@ -139,7 +139,7 @@ async def _open(jobs: JobQueue, worker: Worker) -> None:
 
     A new process would have to import everything again, and its service lets more and more time pass between two.
     """
-    pause, reason = PAUSE_FIRST, ""
+    pause, reason = FIRST_PAUSE, ""
     while True:
         try:
             await jobs.open()
@@ -152,7 +152,7 @@ async def _open(jobs: JobQueue, worker: Worker) -> None:
                 reason = str(error)
                 logger.warning("the worker starts as soon as its store can be used: %s", error)
             await asyncio.sleep(pause)
-            pause = min(PAUSE_MOST, 2 * pause)
+            pause = min(MAX_PAUSE, 2 * pause)
         else:
             return
 
@@ -170,7 +170,7 @@ class ProcessGuard:
         self._worker = worker
         self._options = options
         self.recycled = False
-        self._lags: deque[float] = deque(maxlen=LAGS)
+        self._lags: deque[float] = deque(maxlen=KEPT_LAGS)
 
     async def run(self) -> None:
         """Watch until there is a reason to stop the worker, and from its stop on show that it goes on, for ever."""

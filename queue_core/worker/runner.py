@@ -19,7 +19,7 @@ from queue_core.client.logs import claim_fields, enter_attempt, enter_worker
 from queue_core.client.middleware import Hooks
 from queue_core.client.tasks import Definition
 from queue_core.model import outcome as outcomes
-from queue_core.model.job import MOST_LOSSES, Claim, Outcome
+from queue_core.model.job import MAX_LOSSES, Claim, Outcome
 from queue_core.model.settings import Limits
 from queue_core.ports.store import JobStore
 from queue_core.threads import DaemonThreads
@@ -34,12 +34,12 @@ logger = logging.getLogger("queue_core.worker")
 
 AHEAD_SECONDS = 0.1
 """Waiting jobs are what the slots will start within this time, by how many ended in the time before."""
-AHEAD_MOST = 1000
+MAX_AHEAD = 1000
 PATIENCE_SECONDS = 1.0
 """After so long, jobs that wait although nothing ends any more are given back to workers that have free slots."""
 STUBBORN_SECONDS = 5.0
 """What a handler may take to clean up after its cancellation; one that swallows it is given up then."""
-TICK = 0.05
+LIMITS_TICK = 0.05
 """Seconds between two checks of the time limits."""
 
 
@@ -57,7 +57,7 @@ class RunPlan:
     # package.module:name of the queue object; None: a suspect job cannot be run alone
     target: str | None = None
     # losses that bury a job
-    max_losses: int = MOST_LOSSES
+    max_losses: int = MAX_LOSSES
     # child processes at a time of either kind; None: one for each processor
     children: int | None = None
     # what handlers share in this process; None: nothing
@@ -157,7 +157,7 @@ class Runner:
         return sum([attempt.claim.queue == queue for attempt in self._held.values()])
 
     def _ahead(self) -> int:
-        return min(AHEAD_MOST, int(self._per_second * AHEAD_SECONDS))
+        return min(MAX_AHEAD, int(self._per_second * AHEAD_SECONDS))
 
     async def wait_for_room(self) -> int:
         """Wait until there is room for a worthwhile claim: a quarter of the slots, or whatever is idle."""
@@ -320,7 +320,7 @@ class Runner:
     async def watch_limits(self) -> None:
         """Stop jobs that run longer than their time limit, and give back what waits too long, for ever."""
         while True:
-            await asyncio.sleep(TICK)
+            await asyncio.sleep(LIMITS_TICK)
             now = time.monotonic()
             if now - self._counted_at >= AHEAD_SECONDS:
                 self._count(now)

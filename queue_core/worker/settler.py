@@ -24,7 +24,7 @@ from queue_core.ports.delivery import Dispatcher
 from queue_core.ports.handover import HandoverStore
 from queue_core.ports.parts import PartedStore
 from queue_core.ports.store import ClaimRequest, JobStore
-from queue_core.runtime import LARGEST, end_tasks, parts_of
+from queue_core.runtime import MAX_STATEMENT_LENGTH, end_tasks, parts_of
 from queue_core.worker.attempt import RunningAttempt
 from queue_core.worker.claims import Successors
 from queue_core.worker.journal import EventPublisher, Journal
@@ -35,14 +35,14 @@ logger = logging.getLogger("queue_core.worker")
 Loop = tuple[str, Callable[[], Awaitable[None]]]
 
 
-BATCH = 1000
+SETTLE_BATCH = 1000
 """Outcomes stored at a time: some 15 ms of the store."""
-PAUSE_FIRST, PAUSE_MOST = 0.1, 2.0
+FIRST_PAUSE, MAX_PAUSE = 0.1, 2.0
 """Seconds between two tries while the store is away, doubling."""
-SHORT = 0.75
+SHORT_SHARE = 0.75
 """Parts of a trip to the store that jobs of a queue with a concurrency run where the trip waits for all of them. Those
 that it leaves behind have a trip of their own: half of the slots a trip, instead of all in a trip and a run."""
-SPARE, SHARE = 1.5, 0.1
+SPARE_FACTOR, MEAN_SHARE = 1.5, 0.1
 """How many times as long as they run it waits for them, for one may run on; the share of the last trip in means."""
 IN_THE_DATA = (InvalidJob, UnicodeError, OverflowError)
 """Errors that the same outcomes meet again: one of them holds a value that the store cannot keep."""
@@ -56,12 +56,12 @@ class _Pace:
 
     def note(self, seconds: float, batch: Sequence[Outcome]) -> None:
         """Note a trip."""
-        self._trip += SHARE * (seconds - self._trip)
-        self._run += SHARE * (sum([outcome.run_us for outcome in batch]) / len(batch) / 1e6 - self._run)
+        self._trip += MEAN_SHARE * (seconds - self._trip)
+        self._run += MEAN_SHARE * (sum([outcome.run_us for outcome in batch]) / len(batch) / 1e6 - self._run)
 
     def wait(self) -> float:
         """Return for how many seconds a trip may wait for the other jobs of a queue."""
-        return SPARE * self._run if self._run < SHORT * self._trip else 0.0
+        return SPARE_FACTOR * self._run if self._run < SHORT_SHARE * self._trip else 0.0
 
 
 class Settler:
@@ -90,8 +90,8 @@ class Settler:
         # outcomes on their way to the store
         self._sending = 0
         # how many are stored at a time: half as many after each failure, twice as many after each success
-        self._most = BATCH
-        self._pause = PAUSE_FIRST
+        self._most = SETTLE_BATCH
+        self._pause = FIRST_PAUSE
         self._waits = OutageLog(logger, "settle waits")
         # attempts whose lease was over when they ended
         self.refused = 0
@@ -175,7 +175,10 @@ class Settler:
         """Take the next outcomes, by number and by size."""
         waiting = self._outcomes
         batch = [waiting.popleft() for _ in range(min(self._most, len(waiting)))]
-        if sum([_size(outcome) if outcome.failure else len(outcome.result or "") for outcome in batch]) > LARGEST:
+        if (
+            sum([_size(outcome) if outcome.failure else len(outcome.result or "") for outcome in batch])
+            > MAX_STATEMENT_LENGTH
+        ):
             first = next(parts_of(batch, _size))
             waiting.extendleft(reversed(batch[len(first) :]))
             return first
@@ -208,8 +211,8 @@ class Settler:
             self._put_back(batch)
             await self._wait_for_store(error)
         else:
-            self._most = min(BATCH, 2 * self._most)
-            self._pause = PAUSE_FIRST
+            self._most = min(SETTLE_BATCH, 2 * self._most)
+            self._pause = FIRST_PAUSE
             self._waits.worked()
             self._alone = False
             await self._stored(batch, answers, requests, claims)
@@ -250,7 +253,7 @@ class Settler:
         unexpected = not isinstance(error, StoreUnavailable | SchemaError)
         self._waits.failed(error, exc_info=unexpected)
         await asyncio.sleep(self._pause)
-        self._pause = min(PAUSE_MOST, self._pause * 2)
+        self._pause = min(MAX_PAUSE, self._pause * 2)
 
     async def _stored(
         self, batch: list[Outcome], answers: list[Settled], requests: Sequence[ClaimRequest], claims: Sequence[Claim]

@@ -47,14 +47,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("queue_core.worker")
 
 
-PAUSE_FIRST, PAUSE_MOST = 0.5, 30.0
+FIRST_PAUSE, MAX_PAUSE = 0.5, 30.0
 """Seconds before a process that died soon after its start is replaced, doubling; any other one is replaced at once."""
-SOON = 10.0
+YOUNG_SECONDS = 10.0
 """Seconds of life after which a death is no evidence about the start."""
 
 PREPARE_TICK = 0.5
 """Seconds between two checks whether the first worker works."""
-SILENCE = 5.0
+SILENCE_SECONDS = 5.0
 """Seconds over its grace period that a worker may take without a sign of its event loop, before it is killed."""
 LAST_SECONDS = 2.0
 """Seconds that a service which ends waits for its reports."""
@@ -71,7 +71,7 @@ class _ProcessSlot:
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     start_at: float = 0.0
-    pause: float = PAUSE_FIRST
+    pause: float = FIRST_PAUSE
     # how many of the signals to stop this process was sent
     passed: int = 0
     # it is to end, so that the next one has the changed sources
@@ -168,7 +168,7 @@ class Service:
             self._reload = False
             logger.info("the sources have changed; workers drain and are replaced")
             for place in self._places:
-                place.outdated, place.start_at, place.pause = True, 0.0, PAUSE_FIRST
+                place.outdated, place.start_at, place.pause = True, 0.0, FIRST_PAUSE
         for place in self._places:
             changed |= self._check(place)
         if changed:
@@ -218,7 +218,7 @@ class Service:
             return
         self.restarts["recycled" if code == EXIT_RECYCLE or place.outdated else "died"] += 1
         if code == EXIT_RECYCLE or place.outdated:
-            place.pause, place.start_at = PAUSE_FIRST, now
+            place.pause, place.start_at = FIRST_PAUSE, now
             return
         if self.watch is not None and code in (EXIT_USAGE, EXIT_REFUSED, EXIT_LIFESPAN):
             logger.warning("worker process %d could not start; the next change of the sources starts it again", pid)
@@ -228,13 +228,13 @@ class Service:
             # It had claimed nothing, and the next one would most likely end so, too; the others drain.
             self._exit, self._stops = EXIT_FAILED, 1
             return
-        soon = now - place.started_at < SOON
+        soon = now - place.started_at < YOUNG_SECONDS
         if soon and code in (EXIT_USAGE, EXIT_REFUSED):
             # Neither a wrong target nor a store of another version becomes right by trying again.
             self._exit = code
             self._stops = 1
             return
-        place.pause = min(PAUSE_MOST, place.pause * 2) if soon else PAUSE_FIRST
+        place.pause = min(MAX_PAUSE, place.pause * 2) if soon else FIRST_PAUSE
         place.start_at = now + (place.pause if soon and code != 0 else 0.0)
         how = f"was killed by signal {-code}" if code < 0 else f"exited with {code}"
         logger.warning("worker process %d %s; it is replaced in %.1f s", pid, how, max(0.0, place.start_at - now))
@@ -258,13 +258,13 @@ class Service:
             place.passed += 1
             process.send_signal(signal.SIGTERM)
             grace = self.options.grace if place.passed == 1 else 0.0
-            place.kill_at = min(place.kill_at, time.monotonic() + grace + SILENCE)
+            place.kill_at = min(place.kill_at, time.monotonic() + grace + SILENCE_SECONDS)
 
     def _end_in_time(self, place: _ProcessSlot, process: subprocess.Popen[bytes], now: float) -> None:
         """Kill a process that was ordered to end, whose time is over, and whose event loop does not go on."""
         if (self._stops or place.outdated) and (given := signs(place.note)) != place.signs:
             place.signs = given
-            place.kill_at = max(place.kill_at, now + SILENCE)
+            place.kill_at = max(place.kill_at, now + SILENCE_SECONDS)
         if now >= place.kill_at:
             logger.warning("worker process %d does not end and is killed", process.pid)
             process.kill()
@@ -331,10 +331,10 @@ async def _take_back(note: Note) -> None:
     from queue_core.errors import QueueCoreError
     from queue_core.model.settings import JobsSettings
     from queue_core.queue import JobQueue
-    from queue_core.worker.neighbours import AGAIN
+    from queue_core.worker.neighbours import WRITE_OFF_DELAYS
 
     settings = JobsSettings.model_validate(note.settings)
-    waits = [now - before for before, now in zip((0.0, *AGAIN), AGAIN, strict=False)]
+    waits = [now - before for before, now in zip((0.0, *WRITE_OFF_DELAYS), WRITE_OFF_DELAYS, strict=False)]
     reason = ""
     while waits:
         try:
@@ -354,7 +354,7 @@ async def _write_off(jobs: JobQueue, worker: str) -> None:
     import asyncio
 
     from queue_core.worker.journal import EventPublisher
-    from queue_core.worker.leader import LEADERSHIP, Duty, Sweeper
+    from queue_core.worker.leader import LEADERSHIP_SECONDS, Duty, Sweeper
     from queue_core.worker.neighbours import write_off
 
     publisher = EventPublisher(jobs.bus)
@@ -364,7 +364,7 @@ async def _write_off(jobs: JobQueue, worker: str) -> None:
         jobs.operations.executor(),
         jobs.hooks,
         publisher,
-        Duty(worker, LEADERSHIP, jobs.settings.defaults.max_losses),
+        Duty(worker, LEADERSHIP_SECONDS, jobs.settings.defaults.max_losses),
     )
     try:
         await write_off(jobs.store, sweeper.reclaim, [worker])

@@ -21,7 +21,7 @@ NAME = "a-shared-loop"
 
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedLoop]:
-    monkeypatch.setattr("queue_core.blocking.shared_loop.SOON", PATIENCE)  # a slow machine has series, too
+    monkeypatch.setattr("queue_core.blocking.shared_loop.SERIES_GAP", PATIENCE)  # a slow machine has series, too
     shared = SharedLoop(NAME)
     yield shared
     shared.close()
@@ -45,7 +45,7 @@ def test_calls_far_apart_and_long_ones_run_in_the_loops_own_thread(
     shared: SharedLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert in_thread(lambda: [shared.call(thread()) for _ in range(3)]) == [NAME] * 3
-    monkeypatch.setattr("queue_core.blocking.shared_loop.SOON", 0.0)
+    monkeypatch.setattr("queue_core.blocking.shared_loop.SERIES_GAP", 0.0)
     assert in_thread(lambda: [shared.call_soon(thread()) for _ in range(3)]) == [NAME] * 3
 
 
@@ -132,7 +132,7 @@ def test_errors_are_the_callers(shared: SharedLoop) -> None:
 
 
 def test_enqueues_of_a_client_are_such_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("queue_core.blocking.shared_loop.SOON", PATIENCE)
+    monkeypatch.setattr("queue_core.blocking.shared_loop.SERIES_GAP", PATIENCE)
     jobs, threads_of = JobQueue(memory=True), list[str]()
 
     class Notes(Middleware):

@@ -36,8 +36,8 @@ def test_a_search_says_how_far_it_went(shop: Shop, monkeypatch: pytest.MonkeyPat
     assert len(answer.body["jobs"]) == 3
     assert answer.body["searched"] == {"jobs": 4, "of": 4, "found": 3, "whole": True}
     assert answer.err == "searched all 4 dead jobs, 3 found\n"
-    monkeypatch.setattr(search_module, "PAGE_LEAST", 1)
-    monkeypatch.setattr(search_module, "PAGE_MOST", 1)
+    monkeypatch.setattr(search_module, "MIN_PAGE", 1)
+    monkeypatch.setattr(search_module, "MAX_PAGE", 1)
     monkeypatch.setattr(search_module, "SEARCH_SECONDS", 0.0)
     monkeypatch.setattr("jobconsole.cli.selection._SLICE", 1e-9)
     answer = shop("dlq", "groups", "--filter", "text:mail", "--json")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from queue_core.model.job import LINES, LogLine
+from queue_core.model.job import MAX_LOG_LINES, LogLine
 from queue_core.queue import JobQueue
 from tests.cli.conftest import Scene
 from tests.cli.running import Cli
@@ -35,7 +35,7 @@ async def scene(world: World) -> None:
     """A job with a hostile log, one without, one with more lines than are kept; two types of which one has a worker."""
     for job_id, texts in (
         (NOISY, ["decoded", f"two\n\tlines {HOSTILE}\n", "é" * 2000]),
-        (TALKATIVE, [f"line {number}" for number in range(1, LINES + 6)]),
+        (TALKATIVE, [f"line {number}" for number in range(1, MAX_LOG_LINES + 6)]),
     ):
         claim = await world.running(id=job_id)
         lines = [LogLine(job_id, claim.token, claim.queue, number, text) for number, text in enumerate(texts, 1)]
@@ -77,7 +77,7 @@ class TestLogs:
 
     def test_what_was_dropped_is_said(self, logged: Cli) -> None:
         lines = logged("job", "logs", TALKATIVE).out.splitlines()
-        assert (len(lines), lines[0]) == (LINES + 1, "(5 earlier lines not kept)")
+        assert (len(lines), lines[0]) == (MAX_LOG_LINES + 1, "(5 earlier lines not kept)")
         assert lines[1].endswith("  line 6")
 
     def test_the_last_lines(self, logged: Cli) -> None:

@@ -193,7 +193,7 @@ def test_watching_ends_on_one_that_nobody_begins(shop: Shop, monkeypatch: pytest
         await world.operations.create(asked())
 
     shop.play(forgotten)
-    monkeypatch.setattr("queue_core.model.operation.ABANDONED", -60.0)
+    monkeypatch.setattr("queue_core.model.operation.ABANDONED_SECONDS", -60.0)
     answer = shop("op", "watch", "1", *body)
     assert answer.code == 1
     assert "operation #1 was never begun" in answer.err

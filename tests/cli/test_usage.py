@@ -15,7 +15,7 @@ from jobconsole.cli.root import Parser, parser_of
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.migrate import KNOWN
-from queue_core.stores.sql.migrations import FIRST
+from queue_core.stores.sql.migrations import FIRST_VERSION
 from tests.cli.running import Cli
 
 NOWHERE = {"JOBS__POSTGRES__URL": "postgresql://app:hunter2@127.0.0.1:1/app"} | {
@@ -278,7 +278,7 @@ class TestSchema:
             assert (answer.code, answer.out) == (3, "")
             assert answer.err == "jobconsole: the database has no schema 'jobconsole'; run 'jobconsole migrate'\n"
         assert cli("migrate", "--dry-run", "--read-only").out == f"would make the schema, version {KNOWN}\n"
-        pending = list(range(FIRST, KNOWN + 1))
+        pending = list(range(FIRST_VERSION, KNOWN + 1))
         body = {"version": 1, "dry_run": True, "pending": pending, "schema": 0}
         assert cli("migrate", "--dry-run", "--json").body == body
         assert cli("migrate").out == f"made the schema, version {KNOWN}\n"

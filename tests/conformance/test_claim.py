@@ -3,7 +3,7 @@
 import pytest
 
 from queue_core.model.job import new_id
-from queue_core.runtime import LARGEST
+from queue_core.runtime import MAX_STATEMENT_LENGTH
 from tests.conformance.making import LEASE, QUEUE, TYPE, new_job
 from tests.conformance.world import STATES, World
 
@@ -191,6 +191,6 @@ async def test_large_payloads_are_claimed_in_parts(world: World, nominated: bool
         taken += [claim.id for claim in claims]
     assert taken == ids
     assert sizes == [9, 3]
-    huge = new_job(payload=f'{{"data": "{"x" * (LARGEST + 10)}"}}', priority=20)
+    huge = new_job(payload=f'{{"data": "{"x" * (MAX_STATEMENT_LENGTH + 10)}"}}', priority=20)
     await world.store.insert([new_job(), huge])
     assert await world.claim_ids() == [huge.id]

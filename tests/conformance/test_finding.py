@@ -140,7 +140,7 @@ async def test_changes_look_again_at_owners(world: World) -> None:
 
 
 async def test_too_many_signatures(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding_module, "MOST_SIGNATURES", 2)
+    monkeypatch.setattr(finding_module, "MAX_SIGNATURES", 2)
     for number in (1, 2, 3):
         await die(world, number)
     with pytest.raises(FilterError, match="more than 2 error signatures"):
@@ -204,8 +204,8 @@ async def test_pages(world: World) -> None:
 
 
 async def test_a_change_means_what_was_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_module, "PAGE_LEAST", 2)
-    monkeypatch.setattr(search_module, "PAGE_MOST", 2)
+    monkeypatch.setattr(search_module, "MIN_PAGE", 2)
+    monkeypatch.setattr(search_module, "MAX_PAGE", 2)
     ids = [await die(world) for _ in range(5)]
     inspector, where = inspector_of(world), parse("text:app")
     progress = await search_texts(inspector, where)
@@ -229,8 +229,8 @@ async def test_a_change_means_what_was_found(world: World, monkeypatch: pytest.M
 
 
 async def test_lists_without_a_look_are_complete_or_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_module, "PAGE_LEAST", 2)
-    monkeypatch.setattr(search_module, "PAGE_MOST", 2)
+    monkeypatch.setattr(search_module, "MIN_PAGE", 2)
+    monkeypatch.setattr(search_module, "MAX_PAGE", 2)
     ids = {await die(world) for _ in range(5)}
     inspector = inspector_of(world)
     assert set(await inspector.ids(parse("text:app"), 10)) == ids
@@ -282,8 +282,8 @@ async def test_a_list_does_not_begin_a_search_beside_that_of_a_person(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It took the place of the one that went on, so that lists stayed with what its first page had."""
-    monkeypatch.setattr(search_module, "PAGE_LEAST", 1)
-    monkeypatch.setattr(search_module, "PAGE_MOST", 1)
+    monkeypatch.setattr(search_module, "MIN_PAGE", 1)
+    monkeypatch.setattr(search_module, "MAX_PAGE", 1)
     for _ in range(3):
         await die(world, 1, "Traceback: mx-7")
     inspector = inspector_of(world)

@@ -79,7 +79,7 @@ class TestOneJob:
         assert (await reading)[-1] in {"state cancelled", "cancelled"}
 
     async def test_an_end_that_no_message_reported(self, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("queue_core.client.results.READ_BACK_MOST", 0.05)
+        monkeypatch.setattr("queue_core.client.results.MAX_READ_BACK", 0.05)
         handle = await jobs.enqueue("nothing")
         events = handle.events()
         assert (await anext(events)).event == "state"

@@ -29,7 +29,7 @@ Handing = Callable[[Sequence[Outcome], Sequence[ClaimRequest]], Awaitable[Answer
 
 @pytest.fixture(autouse=True)
 def _slow_machines_hand_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetcher, "HANDED_ON", PATIENCE)
+    monkeypatch.setattr(fetcher, "HAND_ON_SECONDS", PATIENCE)
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ async def test_a_limited_queue_never_runs_more_than_it_may(mode_settings: JobsSe
 
 async def test_other_queues_have_their_turn(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     """One slot, and a chain of jobs that would hand it on for long."""
-    monkeypatch.setattr(fetcher, "HANDED_ON", 0.05)
+    monkeypatch.setattr(fetcher, "HAND_ON_SECONDS", 0.05)
     order: list[str] = []
 
     @jobs.task
@@ -251,7 +251,7 @@ async def test_a_slot_is_not_handed_on_for_ever(jobs: JobQueue, ran: list[int]) 
     (claim,) = await jobs.store.claim(ClaimRequest("default", "w", None, 1, 300.0))
     now = time.monotonic()
     async with working(jobs, lease=LEASE) as worker:
-        for age, asked in ((0.0, 1), (2 * fetcher.HANDED_ON, 0)):
+        for age, asked in ((0.0, 1), (2 * fetcher.HAND_ON_SECONDS, 0)):
             held = {claim.id: RunningAttempt(claim, now - age)}
             requests = worker._fetcher.ask([outcomes.cancelled(claim, 0)], held)
             worker._fetcher.give_up(requests)
@@ -273,7 +273,7 @@ async def test_of_several_ends_the_longest_turn_counts(jobs: JobQueue, ran: list
 
 
 async def test_better_ranks_of_the_queue_have_theirs(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetcher, "HANDED_ON", 0.05)
+    monkeypatch.setattr(fetcher, "HAND_ON_SECONDS", 0.05)
     order: list[int] = []
 
     @jobs.task

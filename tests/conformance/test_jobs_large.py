@@ -7,7 +7,7 @@ from typing import Any
 from queue_core.model.job import Claim, NewJob, Outcome
 from queue_core.ports.offers import OfferingStore
 from queue_core.queue import JobQueue
-from queue_core.runtime import LARGEST
+from queue_core.runtime import MAX_STATEMENT_LENGTH
 from tests.conformance.working import PATIENCE, working
 
 TEXT = ('a line with \\ and " of it\n' * 40_000)[:900_000]
@@ -53,9 +53,9 @@ async def test_many_callers_with_large_payloads_and_results(jobs: JobQueue) -> N
             for handle in handles:
                 assert await handle.result() == TEXT
     one = 2 * len(TEXT)  # with its escapes
-    assert max(inserts) <= LARGEST
-    assert max(claims) <= LARGEST + one
-    assert max(settles) <= LARGEST
+    assert max(inserts) <= MAX_STATEMENT_LENGTH
+    assert max(claims) <= MAX_STATEMENT_LENGTH + one
+    assert max(settles) <= MAX_STATEMENT_LENGTH
 
 
 async def test_a_list_with_large_payloads_is_written_as_one(jobs: JobQueue) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from queue_core.client.context import JobContext
 from queue_core.client.results import JobHandle
-from queue_core.model.job import LINE_BYTES, LINES
+from queue_core.model.job import MAX_LOG_LINE_BYTES, MAX_LOG_LINES
 from queue_core.model.report import LogPage
 from queue_core.model.retry import Retry
 from queue_core.queue import JobQueue
@@ -96,22 +96,22 @@ async def test_lines_of_a_process_that_dies(with_processes: JobQueue) -> None:
 async def test_a_loop_of_lines_in_a_process(with_processes: JobQueue) -> None:
     jobs = with_processes
     async with working(jobs, target=TARGET):
-        handle = await jobs.enqueue("tell", {"lines": 20 * LINES})
+        handle = await jobs.enqueue("tell", {"lines": 20 * MAX_LOG_LINES})
         await handle.result(PATIENCE)
         page = await log_of(jobs, handle)
-    assert page.entries[-1].number == 20 * LINES
-    assert [entry.number for entry in page.entries] == list(range(19 * LINES + 1, 20 * LINES + 1))
-    assert page.dropped == 19 * LINES
+    assert page.entries[-1].number == 20 * MAX_LOG_LINES
+    assert [entry.number for entry in page.entries] == list(range(19 * MAX_LOG_LINES + 1, 20 * MAX_LOG_LINES + 1))
+    assert page.dropped == 19 * MAX_LOG_LINES
 
 
 @pytest.mark.parametrize("kind", ["coroutine", "thread"])
 async def test_a_loop_of_lines(jobs: JobQueue, kind: str) -> None:
     async def coroutine(ctx: JobContext) -> None:
-        for number in range(20 * LINES):
+        for number in range(20 * MAX_LOG_LINES):
             await ctx.log(f"line {number + 1}")
 
     def thread(ctx: JobContext) -> None:
-        for number in range(20 * LINES):
+        for number in range(20 * MAX_LOG_LINES):
             ctx.log_now(f"line {number + 1}")
 
     work = jobs.task(coroutine if kind == "coroutine" else thread, name="work")
@@ -120,8 +120,10 @@ async def test_a_loop_of_lines(jobs: JobQueue, kind: str) -> None:
         await handle.result(PATIENCE)
         page = await log_of(jobs, handle)
     assert work is not None
-    assert [entry.text for entry in page.entries] == [f"line {n}" for n in range(19 * LINES + 1, 20 * LINES + 1)]
-    assert page.dropped == 19 * LINES
+    assert [entry.text for entry in page.entries] == [
+        f"line {n}" for n in range(19 * MAX_LOG_LINES + 1, 20 * MAX_LOG_LINES + 1)
+    ]
+    assert page.dropped == 19 * MAX_LOG_LINES
 
 
 async def test_lines_are_there_while_the_job_runs(jobs: JobQueue) -> None:
@@ -181,8 +183,8 @@ async def test_lines_of_a_job_that_is_given_back(jobs: JobQueue) -> None:
 async def test_long_and_odd_lines(jobs: JobQueue) -> None:
     @jobs.task
     async def work(ctx: JobContext) -> None:
-        await ctx.log("é" * LINE_BYTES)
-        await ctx.log("x" * LINE_BYTES)
+        await ctx.log("é" * MAX_LOG_LINE_BYTES)
+        await ctx.log("x" * MAX_LOG_LINE_BYTES)
         await ctx.log("\0 \x1b[2J \udc80")
         await ctx.log(42)  # type: ignore[arg-type]
 
@@ -190,9 +192,9 @@ async def test_long_and_odd_lines(jobs: JobQueue) -> None:
         handle = await work.enqueue()
         await handle.result(PATIENCE)
         long, just, odd, number = await texts(jobs, handle)
-    assert (len(long.encode()) <= LINE_BYTES, long[-2:]) == (True, "é…")
-    assert len(long.encode()) > LINE_BYTES - 4
-    assert just == "x" * LINE_BYTES
+    assert (len(long.encode()) <= MAX_LOG_LINE_BYTES, long[-2:]) == (True, "é…")
+    assert len(long.encode()) > MAX_LOG_LINE_BYTES - 4
+    assert just == "x" * MAX_LOG_LINE_BYTES
     assert (odd, number) == ("\u2400 \x1b[2J \\udc80", "42")
 
 

@@ -71,7 +71,7 @@ async def test_one_that_is_cancelled_while_it_is_written_never_runs(
     jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await dead_jobs(jobs, 6)
-    monkeypatch.setattr(submission, "ADDED", 2)
+    monkeypatch.setattr(submission, "MEMBERS_PER_WRITE", 2)
     store = jobs.operations._store
     add = type(store).add
 

@@ -29,8 +29,8 @@ VALUES: dict[str, Any] = {
 
 @pytest.mark.parametrize("running", [False, True], ids=["waiting", "running"])
 async def test_a_cancellation_is_heard_at_once(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch, running: bool) -> None:
-    monkeypatch.setattr("queue_core.client.results.READ_BACK_FIRST", 3600.0)
-    monkeypatch.setattr("queue_core.stores.postgres.delivery.events.POLL_FIRST", 3600.0)
+    monkeypatch.setattr("queue_core.client.results.FIRST_READ_BACK", 3600.0)
+    monkeypatch.setattr("queue_core.stores.postgres.delivery.events.FIRST_POLL", 3600.0)
     started = asyncio.Event()
 
     @jobs.task(queue="images")

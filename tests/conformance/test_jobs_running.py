@@ -21,7 +21,7 @@ async def test_the_end_of_a_job_lets_the_next_one_of_its_queue_start(
     mode_settings: JobsSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker leaves a queue whose concurrency is used up to others for a while, but not after jobs of its own."""
-    monkeypatch.setattr(fetcher, "COOL_DOWN_LIMITED", 4.0)  # 15 of them are more than the patience
+    monkeypatch.setattr(fetcher, "LIMITED_COOL_DOWN_SECONDS", 4.0)  # 15 of them are more than the patience
     jobs = JobQueue(settings=mode_settings)
     jobs.queue("narrow", concurrency=2)
     now = most = 0
@@ -214,7 +214,7 @@ async def test_a_delayed_job_runs_when_it_is_due_and_not_before(jobs: JobQueue) 
 
 async def test_jobs_that_come_to_a_resting_leader_are_not_late(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of other processes too: nobody tells the leader of them."""
-    monkeypatch.setattr("queue_core.worker.leader.TICK", 3600.0)
+    monkeypatch.setattr("queue_core.worker.leader.LEADER_TICK", 3600.0)
 
     @jobs.task(retry=Retry(delay=0.2))
     async def flaky(ctx: JobContext) -> int:

@@ -3,7 +3,7 @@
 import pytest
 
 from queue_core.errors import JobNotFound
-from queue_core.model.job import LINE_BYTES, LINES, Claim, LogLine
+from queue_core.model.job import MAX_LOG_LINE_BYTES, MAX_LOG_LINES, Claim, LogLine
 from queue_core.model.text import storable
 from tests.conformance.making import LEASE, UNKNOWN
 from tests.conformance.test_stale import Event, event  # noqa: F401  a fixture
@@ -83,27 +83,31 @@ async def test_texts_stay_as_they_are(world: World) -> None:
 
 async def test_the_longest_lines(world: World) -> None:
     claim = await world.running()
-    given = ["é" * (LINE_BYTES // 2)] * LINES
+    given = ["é" * (MAX_LOG_LINE_BYTES // 2)] * MAX_LOG_LINES
     assert all(await world.store.log([line(claim, number, text) for number, text in enumerate(given, 1)]))
     assert await texts(world, claim.id) == given
 
 
 async def test_the_newest_lines_are_kept(world: World) -> None:
     claim = await world.running()
-    await world.store.log(lines(claim, 1, LINES - 1))
-    await world.store.log(lines(claim, LINES, LINES))
+    await world.store.log(lines(claim, 1, MAX_LOG_LINES - 1))
+    await world.store.log(lines(claim, MAX_LOG_LINES, MAX_LOG_LINES))
     assert (await world.inspector.logs(claim.id)).dropped == 0
-    assert all(await world.store.log(lines(claim, LINES + 1, LINES + 2)))
+    assert all(await world.store.log(lines(claim, MAX_LOG_LINES + 1, MAX_LOG_LINES + 2)))
     page = await world.inspector.logs(claim.id)
-    assert (page.dropped, len(page.entries)) == (2, LINES)
-    assert [page.entries[0].number, page.entries[-1].number] == [3, LINES + 2]
+    assert (page.dropped, len(page.entries)) == (2, MAX_LOG_LINES)
+    assert [page.entries[0].number, page.entries[-1].number] == [3, MAX_LOG_LINES + 2]
 
 
 async def test_more_than_a_job_keeps_at_once(world: World) -> None:
     claim, other = await world.running(), await world.running()
-    assert all(await world.store.log([*lines(claim, 1, 3 * LINES), *lines(other, 1, 2)]))
+    assert all(await world.store.log([*lines(claim, 1, 3 * MAX_LOG_LINES), *lines(other, 1, 2)]))
     page = await world.inspector.logs(claim.id)
-    assert (page.dropped, len(page.entries), page.entries[0].text) == (2 * LINES, LINES, f"line {2 * LINES + 1}")
+    assert (page.dropped, len(page.entries), page.entries[0].text) == (
+        2 * MAX_LOG_LINES,
+        MAX_LOG_LINES,
+        f"line {2 * MAX_LOG_LINES + 1}",
+    )
     assert await texts(world, other.id) == ["line 1", "line 2"]
 
 
@@ -149,11 +153,11 @@ async def test_an_attempt_pushes_out_the_lines_of_earlier_ones(world: World) -> 
     await world.store.log(lines(first, 1, 5))
     await world.settle(first, "released")
     second = await world.claim_job(first.id)
-    await world.store.log(lines(second, 1, LINES))
-    await world.store.log(lines(second, LINES - 1, LINES + 1))
+    await world.store.log(lines(second, 1, MAX_LOG_LINES))
+    await world.store.log(lines(second, MAX_LOG_LINES - 1, MAX_LOG_LINES + 1))
     page = await world.inspector.logs(first.id)
     assert (page.dropped, {entry.token for entry in page.entries}) == (6, {second.token})
-    assert [page.entries[0].number, page.entries[-1].number] == [7, LINES + 6]
+    assert [page.entries[0].number, page.entries[-1].number] == [7, MAX_LOG_LINES + 6]
 
 
 async def test_the_last_lines(world: World) -> None:

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from queue_core.client.effects import Effects
-from queue_core.client.operating.drain import LEFT_ALONE
+from queue_core.client.operating.drain import TAKEOVER_SECONDS
 from queue_core.client.operating.executor import Executor
 from queue_core.delivery.local import LocalEventBus
 from queue_core.model.operation import (
-    ABANDONED,
+    ABANDONED_SECONDS,
     NEVER_STARTED,
     Author,
     ChangeOptions,
@@ -27,10 +27,10 @@ from tests.conformance.world import World
 
 async def test_what_nobody_starts_is_cancelled(world: World, opener: Opener) -> None:
     number = (await world.operations.create(asked())).number
-    await world.advance(ABANDONED / 2)
+    await world.advance(ABANDONED_SECONDS / 2)
     await tidied(opener)
     assert (await world.operations.get(number)).state == "preparing"
-    await world.advance(ABANDONED)
+    await world.advance(ABANDONED_SECONDS)
     await tidied(opener)
     operation = await world.operations.get(number)
     assert (operation.state, operation.note != "") == ("cancelled", True)
@@ -40,7 +40,7 @@ async def test_any_executor_cancels_them(world: World) -> None:
     forgotten, begun = (await world.operations.create(asked())).number, await started(world, await dead(world, 1))
     await execute(world)
     assert (await world.operations.get(forgotten)).state == "preparing"
-    await world.advance(2 * ABANDONED)
+    await world.advance(2 * ABANDONED_SECONDS)
     await execute(world)
     operation = await world.operations.get(forgotten)
     assert (operation.state, operation.note) == ("cancelled", NEVER_STARTED)
@@ -62,7 +62,7 @@ async def test_it_is_carried_on_after_any_time(world: World) -> None:
     drain = await of_drain(world, "drain")
     await of_drain(world, "move", f"drains #{drain.number}: old")
     await world.operations.set_closed(QUEUE, True)
-    await world.advance(2 * ABANDONED)
+    await world.advance(2 * ABANDONED_SECONDS)
     await moved_by_executors(world, drain, ids)
 
 
@@ -83,7 +83,7 @@ async def test_the_move_of_a_drain_is_carried_on(world: World) -> None:
 async def test_what_closed_no_queue_and_what_a_later_drain_took_over_are_not_carried_on(world: World) -> None:
     await world.insert_many(2)
     opened = await of_drain(world, "drain")
-    await world.advance(LEFT_ALONE + 1)
+    await world.advance(TAKEOVER_SECONDS + 1)
     await execute(world)
     assert (await world.operations.get(opened.number)).state == "preparing"
     later = await of_drain(world, "drain")
@@ -98,7 +98,7 @@ async def test_the_move_of_a_drain_that_has_ended_ends(world: World) -> None:
     drain = await of_drain(world, "drain")
     move = await of_drain(world, "move", f"drains #{drain.number}")
     await world.operations.move(drain.number, "cancelled")
-    await world.advance(LEFT_ALONE + 1)
+    await world.advance(TAKEOVER_SECONDS + 1)
     await execute(world)
     assert (await world.operations.get(move.number)).state == "cancelled"
 
@@ -106,7 +106,7 @@ async def test_the_move_of_a_drain_that_has_ended_ends(world: World) -> None:
 @pytest.mark.parametrize("why", ["drains #", "drains #x", "drains #2²", "drains #99999999999999999999", "drains #1000"])
 async def test_a_move_that_belongs_to_no_drain_is_left_alone(world: World, why: str) -> None:
     move = await of_drain(world, "move", why)
-    await world.advance(LEFT_ALONE + 1)
+    await world.advance(TAKEOVER_SECONDS + 1)
     await execute(world)
     assert (await world.operations.get(move.number)).state == "preparing"
 
@@ -119,7 +119,7 @@ async def of_drain(world: World, verb: OperationVerb, why: str = "") -> Operatio
 
 async def moved_by_executors(world: World, drain: Operation, ids: list[str]) -> None:
     """Let several executors go on once a drain was left alone; each job is moved, by one move."""
-    await world.advance(LEFT_ALONE + 1)
+    await world.advance(TAKEOVER_SECONDS + 1)
     for _ in range(3):
         await asyncio.gather(execute(world), execute(world))
     found = [one for one in await world.operations.list_operations(10) if one.request.verb == "move"]

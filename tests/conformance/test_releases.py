@@ -3,7 +3,7 @@
 from typing import Any
 
 from queue_core.model.filters import parse
-from queue_core.model.triage.release import UNKNOWN
+from queue_core.model.triage.release import UNKNOWN_RELEASE
 from queue_core.queue import JobQueue
 from tests.conformance.making import LEASE, held
 from tests.conformance.working import PATIENCE, until, until_status, working
@@ -26,7 +26,7 @@ async def release_of(world: World, job_id: str) -> tuple[str | None, list[str | 
 async def test_each_has_a_number_and_a_place(world: World) -> None:
     assert await world.inspector.releases() == []
     first, second = await register(world, "r123", "r124")
-    assert len({first, second, UNKNOWN}) == 3
+    assert len({first, second, UNKNOWN_RELEASE}) == 3
     assert await register(world, "r124", "r123") == [second, first]
     found = await world.inspector.releases()
     assert [(one.name, one.number) for one in found] == [("r123", first), ("r124", second)]

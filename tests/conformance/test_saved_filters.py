@@ -10,7 +10,7 @@ from queue_core.client.effects import Effects
 from queue_core.client.operating.filters import SavedFilters
 from queue_core.client.operations import Operations
 from queue_core.errors import FilterError, InvalidArgument, ReadOnly
-from queue_core.model.filters.saved import MOST_SAVED, SavedFilter
+from queue_core.model.filters.saved import MAX_SAVED, SavedFilter
 from queue_core.model.operation import Author
 from tests.conformance.world import World
 
@@ -106,7 +106,7 @@ async def test_hostile_names_are_kept_as_they_are(world: World) -> None:
 
 async def test_no_more_than_two_hundred(world: World) -> None:
     filters = filters_of(world)
-    for number in range(MOST_SAVED - 1):
+    for number in range(MAX_SAVED - 1):
         await world.operations.set_filter(
             f"n{number}", 0, SavedFilter(f"n{number}", "queue:x", changes=((1, "", "x"),))
         )
@@ -120,13 +120,13 @@ async def test_no_more_than_two_hundred(world: World) -> None:
 
 async def test_old_removed_ones_are_forgotten(world: World) -> None:
     filters = filters_of(world)
-    for number in range(MOST_SAVED):
+    for number in range(MAX_SAVED):
         gone = SavedFilter(f"n{number}", "", at=number + 1.0, changes=((1, "x", ""),))
         await world.operations.set_filter(gone.name, 0, gone)
     await filters.save("a", "queue:x")
     await filters.remove("a")
     names = {saved.name for saved in await world.inspector.saved_filters()}
-    assert len(names) == MOST_SAVED
+    assert len(names) == MAX_SAVED
     assert "n0" not in names
     assert "a" in names
 

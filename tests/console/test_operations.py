@@ -124,8 +124,8 @@ async def test_a_plan_is_kept_with_who_why_and_how(jobs: JobQueue, world: World)
 async def test_writing_and_steps_report_their_progress(
     jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor, "CHUNK", 2)
-    monkeypatch.setattr(submission, "ADDED", 3)
+    monkeypatch.setattr(executor, "STEP_MEMBERS", 2)
+    monkeypatch.setattr(submission, "MEMBERS_PER_WRITE", 3)
     dead = await bury(world, 5)
     heard: list[Report] = []
     await apply(

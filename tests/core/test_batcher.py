@@ -9,7 +9,7 @@ import pytest
 
 from queue_core import JobQueue
 from queue_core.client.tasks import EnqueueOptions
-from queue_core.runtime import LARGEST, Batcher
+from queue_core.runtime import MAX_STATEMENT_LENGTH, Batcher
 from tests.waiting import PATIENCE
 
 
@@ -39,7 +39,7 @@ async def test_batches_are_cut_by_number_and_by_size() -> None:
     assert small == [["a"], ["b"], ["c"], ["d"]]
     assert [len(batch) for batch in flusher.batches] == [3, 1]
     flusher.batches.clear()
-    half = LARGEST // 2
+    half = MAX_STATEMENT_LENGTH // 2
     answers = await asyncio.gather(*(batcher.put([one * half]) for one in "abcde"), batcher.put(["f" * half * 3]))
     assert answers == [["a"], ["b"], ["c"], ["d"], ["e"], ["f"]]
     assert [len(batch) for batch in flusher.batches] == [2, 2, 1, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queue_core.redis.circuit import PAUSE_FIRST, PAUSE_MOST, SETTLED, CircuitBreaker
+from queue_core.redis.circuit import FIRST_PAUSE, MAX_PAUSE, SETTLED_SECONDS, CircuitBreaker
 from queue_core.testing import FakeClock
 
 
@@ -41,7 +41,7 @@ def test_a_loss_is_short_and_said_once(
     since = circuit.lost_since
     assert (since, circuit.reason) == (clock.now(), "refused")
     assert not circuit.allows()
-    clock.advance(PAUSE_FIRST)
+    clock.advance(FIRST_PAUSE)
     assert circuit.allows()
     assert not circuit.allows(), "one tries, the others wait"
     work(circuit)
@@ -56,10 +56,10 @@ def test_pauses_grow_to_their_bound(circuit: CircuitBreaker, clock: FakeClock) -
         fail(circuit)
         began = clock.monotonic()
         while not circuit.allows():
-            clock.advance(PAUSE_FIRST / 2)
+            clock.advance(FIRST_PAUSE / 2)
         pauses.append(clock.monotonic() - began)
-    assert pauses[:3] == [PAUSE_FIRST, 2 * PAUSE_FIRST, 4 * PAUSE_FIRST]
-    assert max(pauses) == pauses[-1] == PAUSE_MOST
+    assert pauses[:3] == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
+    assert max(pauses) == pauses[-1] == MAX_PAUSE
 
 
 def test_an_answer_that_was_on_its_way_closes_nothing(circuit: CircuitBreaker) -> None:
@@ -74,7 +74,7 @@ def test_an_answer_that_was_on_its_way_closes_nothing(circuit: CircuitBreaker) -
 def test_an_answer_from_before_is_not_that_of_the_call_that_tries(circuit: CircuitBreaker, clock: FakeClock) -> None:
     before = circuit.era
     fail(circuit)
-    clock.advance(PAUSE_FIRST)
+    clock.advance(FIRST_PAUSE)
     assert circuit.allows()
     circuit.worked(before)
     assert circuit.lost_since is not None
@@ -89,7 +89,7 @@ def test_failures_of_calls_that_began_before_the_loss_do_not_put_off_the_next_tr
     before = circuit.era
     for _ in range(10):
         circuit.failed("closed", before)
-    clock.advance(PAUSE_FIRST)
+    clock.advance(FIRST_PAUSE)
     assert circuit.allows()
 
 
@@ -99,7 +99,7 @@ def test_a_call_that_hangs_from_before_the_return_is_no_loss(
     """The primary freezes, another one takes over: what waits on the old one fails seconds after the return."""
     hanging = circuit.era
     fail(circuit, "no answer in time")
-    clock.advance(PAUSE_FIRST)
+    clock.advance(FIRST_PAUSE)
     assert circuit.allows()
     work(circuit)
     clock.advance(5)
@@ -124,13 +124,13 @@ def test_a_flapping_server_is_lost_all_the_time(
             fail(circuit, "again")
         since.add(circuit.lost_since)
         clock.advance(0.1)
-    assert 600 / PAUSE_MOST - 10 < used < 600 / PAUSE_MOST + 10
+    assert 600 / MAX_PAUSE - 10 < used < 600 / MAX_PAUSE + 10
     assert len(since) == 2
     assert said(caplog) == (2, 1)
     while not circuit.allows():
         clock.advance(0.1)
     work(circuit)
-    clock.advance(SETTLED)
+    clock.advance(SETTLED_SECONDS)
     work(circuit)
     assert said(caplog) == (2, 2)
     assert circuit.lost_since is None

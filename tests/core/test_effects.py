@@ -9,7 +9,7 @@ import pytest
 
 from queue_core import JobQueue
 from queue_core.client import effects
-from queue_core.client.effects import LIST, MOST, events_of, ready_of
+from queue_core.client.effects import LONG_LIST, MAX_WAITING_JOBS, events_of, ready_of
 from queue_core.delivery.local import LocalDispatcher
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Outcome, OutcomeKind, Ready, Settled
@@ -72,9 +72,9 @@ async def test_what_waits_to_be_told_is_bounded(
     jobs: JobQueue, dispatcher: HangingDispatcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with asyncio.timeout(PATIENCE):
-        for _ in range(MOST // 1000 + 10):
+        for _ in range(MAX_WAITING_JOBS // 1000 + 10):
             await jobs.enqueue_many("anything", [{}] * 1000)
-    assert jobs._enqueuer._effects._jobs <= MOST
+    assert jobs._enqueuer._effects._jobs <= MAX_WAITING_JOBS
     assert caplog.text.count("the audit offers what comes now") == 1
     dispatcher.answers.set()
     await jobs._enqueuer.drain()
@@ -86,8 +86,8 @@ async def test_what_waits_to_be_told_is_bounded(
 async def test_one_long_list_is_no_sign_of_a_slow_server(caplog: pytest.LogCaptureFixture) -> None:
     async with JobQueue(memory=True) as jobs, asyncio.timeout(PATIENCE):
         for _ in range(3):
-            await jobs.enqueue_many("anything", [{}] * (MOST + 1))
-        await asyncio.gather(jobs.enqueue_many("anything", [{}] * (MOST + 1)), jobs.enqueue("anything"))
+            await jobs.enqueue_many("anything", [{}] * (MAX_WAITING_JOBS + 1))
+        await asyncio.gather(jobs.enqueue_many("anything", [{}] * (MAX_WAITING_JOBS + 1)), jobs.enqueue("anything"))
         await jobs._enqueuer.drain()
     assert caplog.text == ""
 
@@ -95,18 +95,18 @@ async def test_one_long_list_is_no_sign_of_a_slow_server(caplog: pytest.LogCaptu
 async def test_what_waits_behind_a_long_list_is_bounded(
     jobs: JobQueue, dispatcher: HangingDispatcher, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(effects, "PATIENCE_EACH", 0.0)
+    monkeypatch.setattr(effects, "PRODUCER_WAIT_EACH", 0.0)
     async with asyncio.timeout(PATIENCE):
-        await jobs.enqueue_many("anything", [{}] * (MOST + 1))
+        await jobs.enqueue_many("anything", [{}] * (MAX_WAITING_JOBS + 1))
         await jobs.enqueue("anything")
         assert caplog.text == ""
         await jobs.enqueue("anything")
     assert caplog.text.count("the audit offers what comes now") == 1
-    assert jobs._enqueuer._effects._jobs == MOST + 2
+    assert jobs._enqueuer._effects._jobs == MAX_WAITING_JOBS + 2
 
 
 async def test_jobs_one_after_the_other_share_sends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(effects, "SPACING", 3600.0)
+    monkeypatch.setattr(effects, "SEND_SPACING", 3600.0)
     announcing = AnnouncingDispatcher()
     jobs = JobQueue(memory=True)
     jobs.swap(jobs._backend._replace(dispatcher=announcing))
@@ -122,14 +122,14 @@ async def test_jobs_one_after_the_other_share_sends(monkeypatch: pytest.MonkeyPa
 
 
 async def test_many_jobs_wait_for_no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(effects, "SPACING", 3600.0)
+    monkeypatch.setattr(effects, "SEND_SPACING", 3600.0)
     announcing = AnnouncingDispatcher()
     jobs = JobQueue(memory=True)
     jobs.swap(jobs._backend._replace(dispatcher=announcing))
     async with jobs, asyncio.timeout(PATIENCE):
-        for _ in range(2 * LIST):
+        for _ in range(2 * LONG_LIST):
             await jobs.enqueue("anything")
-        while sum(len(ids) for ids, _ in announcing.sends) < LIST:
+        while sum(len(ids) for ids, _ in announcing.sends) < LONG_LIST:
             announcing.sent.clear()
             await announcing.sent.wait()
 

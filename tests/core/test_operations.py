@@ -201,7 +201,7 @@ WAYS = [
 async def test_a_drain_that_loses_its_store_is_carried_on_or_has_done_nothing(
     broken: Break, monkeypatch: pytest.MonkeyPatch, name: str, calls: tuple[int, ...], after: bool
 ) -> None:
-    monkeypatch.setattr(drain, "LEFT_ALONE", 0.0)
+    monkeypatch.setattr(drain, "TAKEOVER_SECONDS", 0.0)
     async with JobQueue(memory=True) as jobs:
         handles = await jobs.enqueue_many("work", [{}, {}], queue="bulk")
         broken(name, AWAY, calls, after)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from queue_core.client.operating.verdict import ENOUGH, judge
+from queue_core.client.operating.verdict import MIN_OUTCOMES, judge
 from queue_core.model import operation
 from queue_core.model.operation import Author, Operation, OperationRequest, Outcomes, Rollout
 
@@ -59,11 +59,11 @@ def test_of_first_attempts_each_that_failed_counts(percent: float | None, outcom
 @pytest.mark.parametrize(
     ("outcomes", "verdict"),
     [
-        (Outcomes(looked=ENOUGH - 1, completed=0, dead=ENOUGH - 1, unfinished=0), "go"),
-        (Outcomes(looked=ENOUGH, completed=ENOUGH - 3, dead=3, unfinished=0), "stop"),
-        (Outcomes(looked=ENOUGH, completed=ENOUGH - 2, dead=2, unfinished=0), "go"),
-        (Outcomes(looked=ENOUGH + 10, completed=ENOUGH - 3, dead=3, unfinished=10), "stop"),
-        (Outcomes(looked=ENOUGH + 10, completed=ENOUGH - 4, dead=3, unfinished=11), "go"),
+        (Outcomes(looked=MIN_OUTCOMES - 1, completed=0, dead=MIN_OUTCOMES - 1, unfinished=0), "go"),
+        (Outcomes(looked=MIN_OUTCOMES, completed=MIN_OUTCOMES - 3, dead=3, unfinished=0), "stop"),
+        (Outcomes(looked=MIN_OUTCOMES, completed=MIN_OUTCOMES - 2, dead=2, unfinished=0), "go"),
+        (Outcomes(looked=MIN_OUTCOMES + 10, completed=MIN_OUTCOMES - 3, dead=3, unfinished=10), "stop"),
+        (Outcomes(looked=MIN_OUTCOMES + 10, completed=MIN_OUTCOMES - 4, dead=3, unfinished=11), "go"),
     ],
 )
 def test_behind_it_enough_have_to_be_known(outcomes: Outcomes, verdict: str) -> None:

@@ -31,7 +31,7 @@ FOLDER = Path(os.environ["FAULTS_FOLDER"])
 POSTGRES = os.environ["FAULTS_POSTGRES"]
 
 # Seconds instead of 10 and 20: no test is to wait so long for what an idle leader looks after.
-audit.IDLE_SECONDS, leader.IDLE_SLOW = 1.5, 3.0
+audit.IDLE_SECONDS, leader.IDLE_UPKEEP_INTERVAL = 1.5, 3.0
 pen = Pen(FOLDER)
 # attempts whose handler's own transaction is about to be committed, or may have been
 in_doubt: set[tuple[str, int]] = set()

@@ -21,7 +21,7 @@ from queue_core import JobQueue, QueueCoreError
 from queue_core.model.filters import Filter
 from queue_core.model.settings import JobsSettings
 from queue_core.stores.postgres.migrate import KNOWN
-from queue_core.stores.sql.migrations import FIRST
+from queue_core.stores.sql.migrations import FIRST_VERSION
 from tests.architecture.sources import ROOT
 from tests.redis_topology.rig import die_with_parent
 from tests.waiting import eventually
@@ -42,7 +42,7 @@ def git(*arguments: str) -> str:
 @pytest.fixture(scope="session")
 def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sources of the last version with the schema before this one."""
-    if FIRST == KNOWN:
+    if FIRST_VERSION == KNOWN:
         pytest.skip("there is one schema so far")
     (file,) = (ROOT / "queue_core" / "stores" / "postgres" / "migrations").glob(f"{KNOWN:04}_*.sql")
     added = git("log", "--diff-filter=A", "--format=%H", "-1", "--", str(file.relative_to(ROOT)))

@@ -91,7 +91,7 @@ SQLITE = (
     Mutant(
         "sqlite-clock",
         f"{STORES}/sqlite/claim.py",
-        (("        if abs(jump) > TOLERANCE:\n", "        if False:\n"),),
+        (("        if abs(jump) > CLOCK_TOLERANCE:\n", "        if False:\n"),),
         ("sqlite/test_clock.py",),
     ),
     conformance(

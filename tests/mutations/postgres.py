@@ -261,7 +261,7 @@ POSTGRES = (
     Mutant(
         "postgres-calls-wait-behind-a-held-lock",
         "queue_core/client/lock_waiters.py",
-        (("SOON = 0.25", "SOON = 600.0"),),
+        (("BATCH_LOCK_SECONDS = 0.25", "BATCH_LOCK_SECONDS = 600.0"),),
         ("postgres/test_lock_waiters.py",),
     ),
     Mutant(

@@ -107,7 +107,7 @@ ABOVE = (
         "worker-hands-on-for-ever",
         "worker/fetcher.py",
         ("conformance/test_jobs_handover.py",),
-        ("now - attempt.since < HANDED_ON", "True"),
+        ("now - attempt.since < HAND_ON_SECONDS", "True"),
         keyword="memory",
     ),
     of_worker(
@@ -185,7 +185,7 @@ ABOVE = (
         "rebuild-of-what-workers-have-taken",
         "delivery/audit.py",
         ("redis/test_traps_audit.py",),
-        ("            if 0 < len(missing) < NEARLY * len(page):", "            if False:"),
+        ("            if 0 < len(missing) < NEARLY_ALL * len(page):", "            if False:"),
     ),
     of_worker(
         "gaps-show-in-the-next-message-alone",
@@ -205,7 +205,7 @@ ABOVE = (
         "heartbeat-waits-for-ever",
         "stores/postgres/session/heartbeat.py",
         ("postgres/frozen/test_unanswered.py",),
-        ("        connection.ends = time.monotonic() + seconds + GRACE\n", ""),
+        ("        connection.ends = time.monotonic() + seconds + ANSWER_GRACE\n", ""),
         keyword="heartbeat and session",
     ),
     of_worker(
@@ -350,7 +350,7 @@ ABOVE = (
         "operations-stop-before-enough-is-known",
         "client/operating/verdict.py",
         ("core/test_verdict.py",),
-        ("outcomes.ended < ENOUGH:", "outcomes.ended < ENOUGH - 1:"),
+        ("outcomes.ended < MIN_OUTCOMES:", "outcomes.ended < MIN_OUTCOMES - 1:"),
     ),
     of_worker(
         "canaries-may-have-one-failure-less",
@@ -362,7 +362,7 @@ ABOVE = (
         "outcomes-are-final-when-the-operation-has-ended",
         "client/operating/verdict.py",
         ("conformance/test_operations_ramp.py",),
-        ("final = operation.ended and (known or over > GIVEN_UP)", "final = operation.ended"),
+        ("final = operation.ended and (known or over > FINAL_COUNT_SECONDS)", "final = operation.ended"),
         keyword="last_job_has_ended and memory",
     ),
     of_worker(
@@ -441,7 +441,7 @@ ABOVE = (
         "written-jobs-are-remembered-however-large",
         "redis/recent.py",
         ("redis/test_recent.py",),
-        ("self._jobs > COUNT or self._characters > CHARACTERS", "self._jobs > COUNT"),
+        ("self._jobs > MAX_JOBS or self._characters > MAX_CHARACTERS", "self._jobs > MAX_JOBS"),
     ),
     of_worker(
         "processes-end-before-what-is-lacking-is-written",

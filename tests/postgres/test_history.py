@@ -145,7 +145,7 @@ async def test_a_day_that_is_half_detached_is_dropped_by_another_leader(
 async def test_the_sums_are_right_at_every_step(
     hand: Hand, history: History, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PAGES_MOST", 4)
+    monkeypatch.setattr(module, "MAX_PAGES", 4)
     history._pages = 4
     inspector = PostgresInspector(PostgresSettings(url=postgres_url))
     before = await inspector.conservation()

@@ -29,7 +29,7 @@ async def test_a_late_offer_waits_for_what_is_left_of_the_moment(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else offers that come a little slower than the moment are late by a whole one, each of them."""
-    monkeypatch.setattr(delivery, "GATHER", 100.0)
+    monkeypatch.setattr(delivery, "GATHER_SECONDS", 100.0)
     settings = PostgresSettings(url=postgres_url)
     dispatcher, other = PostgresDispatcher(settings), PostgresDispatcher(settings)
     while await other.take(["a", "b"], 10, 0.5):
@@ -50,7 +50,7 @@ async def test_a_late_offer_waits_for_what_is_left_of_the_moment(
 async def test_a_worker_of_the_process_that_offers_does_not_wait(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "GATHER", 100.0)
+    monkeypatch.setattr(delivery, "GATHER_SECONDS", 100.0)
     dispatcher = PostgresDispatcher(PostgresSettings(url=postgres_url))
     while await dispatcher.take(["a"], 10, 0.5):
         pass
@@ -103,7 +103,7 @@ async def test_the_jobs_of_one_ordering_key_do_not_start_that_far_apart(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each becomes ready when the one before it is settled, in the same worker, offered or handed over."""
-    monkeypatch.setattr(delivery, "GATHER", 100.0)
+    monkeypatch.setattr(delivery, "GATHER_SECONDS", 100.0)
     ran: list[int] = []
     ended = asyncio.Event()
     async with JobQueue(postgres=postgres_url) as jobs:

@@ -19,9 +19,9 @@ async def test_an_end_without_an_event_is_read_soon(
 ) -> None:
     monkeypatch.setenv("JOBS__POSTGRES__URL", postgres_url)
     monkeypatch.setenv("JOBS__QUEUE_BACKEND", "postgres")
-    monkeypatch.setattr(events, "MOST_A_SECOND", 0)
+    monkeypatch.setattr(events, "MAX_MESSAGES_A_SECOND", 0)
     # what a caller would wait where all ends are told of
-    monkeypatch.setattr(results, "READ_BACK_FIRST", 3600.0)
+    monkeypatch.setattr(results, "FIRST_READ_BACK", 3600.0)
 
     def made() -> JobQueue:
         jobs = JobQueue.from_settings()

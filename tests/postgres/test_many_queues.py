@@ -61,15 +61,15 @@ async def test_an_audit_reads_the_heads_of_many_queues_together(jobs: JobQueue, 
     statements.clear()
     audit = audit_of(jobs)
     assert await audit.run_once() == 1000
-    assert statements["claim/heads"] <= 2 * len(QUEUES) / auditing.QUEUES
+    assert statements["claim/heads"] <= 2 * len(QUEUES) / auditing.QUEUES_PER_READ
     # On a busy machine, where reads are slow, it asks how far the order of arrival has come.
-    assert statements.total() <= 1 + 3 * len(QUEUES) / auditing.QUEUES
+    assert statements.total() <= 1 + 3 * len(QUEUES) / auditing.QUEUES_PER_READ
     assert await audit.run_once() == 0
 
 
 async def test_deep_heads_are_read_a_few_queues_at_a_time(jobs: JobQueue, statements: Counter[str]) -> None:
     deep, shallow = QUEUES[:15], QUEUES[15:30]
-    counts = {**dict.fromkeys(deep, auditing.PEEK + 5), **dict.fromkeys(shallow, 1)}
+    counts = {**dict.fromkeys(deep, auditing.PEEK_JOBS + 5), **dict.fromkeys(shallow, 1)}
     await jobs.store.insert([NewJob(new_id(), queue, "task", "{}") for queue, n in counts.items() for _ in range(n)])
     assert jobs.dispatcher is not None
     for queue in counts:

@@ -104,7 +104,7 @@ async def test_a_key_that_may_be_slow_is_measured_alone_until_it_is_not(
     await store.insert([new_job(ordering_key="key") for _ in range(9)])
 
     async def messages(slow: float) -> int:
-        monkeypatch.setattr(ordering, "SLOW", slow)
+        monkeypatch.setattr(ordering, "SLOW_SECONDS", slow)
         (claim,) = await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 1, LEASE))
         del sent[:]
         assert (await store.settle([outcome(claim, "completed", ordering_key="key")]))[0].accepted

@@ -24,7 +24,7 @@ from queue_core.stores.postgres import migrate as migrating
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.migrate import KNOWN, MIGRATIONS, check, migrate, schema_version
 from queue_core.stores.postgres.store import PostgresStore
-from queue_core.stores.sql.migrations import FIRST
+from queue_core.stores.sql.migrations import FIRST_VERSION
 from tests.servers import random_name
 from tests.waiting import eventually
 
@@ -88,7 +88,7 @@ def test_who_may_not_look_into_the_schema_reads_one_sentence(postgres_url: str) 
 def test_concurrent_migrations_apply_each_version_once(empty_postgres_url: str) -> None:
     with ThreadPoolExecutor(6) as pool:
         applied = list(pool.map(migrate, [empty_postgres_url] * 6))
-    assert sorted(version for one in applied for version in one) == list(range(FIRST, KNOWN + 1))
+    assert sorted(version for one in applied for version in one) == list(range(FIRST_VERSION, KNOWN + 1))
 
 
 def test_a_database_without_schema_is_missing_it(empty_postgres_url: str) -> None:
@@ -126,7 +126,7 @@ def test_tables_of_somebody_else_are_named_in_one_sentence(empty_postgres_url: s
     with psycopg.connect(empty_postgres_url, autocommit=True) as connection:
         connection.execute("create schema jobconsole create table queues (n int)")
     with pytest.raises(
-        SchemaError, match=rf'^migration {FIRST} \(schema\) failed and was rolled back: relation "queues"'
+        SchemaError, match=rf'^migration {FIRST_VERSION} \(schema\) failed and was rolled back: relation "queues"'
     ):
         migrate(empty_postgres_url)
 
@@ -135,7 +135,7 @@ def test_the_tables_that_a_schema_has_are_those_of_its_migrations(postgres_url: 
     with psycopg.connect(postgres_url) as connection:
         there = {name for (name,) in connection.execute(load("migrate/tables", SCHEMA))}
     assert there == migrating.tables_of(KNOWN) | {"schema_version"}
-    assert migrating.tables_of(FIRST) < migrating.tables_of(KNOWN)
+    assert migrating.tables_of(FIRST_VERSION) < migrating.tables_of(KNOWN)
 
 
 @pytest.mark.parametrize(

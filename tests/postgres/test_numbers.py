@@ -24,7 +24,7 @@ LOSSES = {
 @pytest.fixture
 async def jobs(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[JobQueue]:
     """A producer with a task in a plain queue, and one in a queue with a limit."""
-    monkeypatch.setattr(queue_ids, "AGAIN", 0.2)
+    monkeypatch.setattr(queue_ids, "REREAD_SECONDS", 0.2)
     rules = {"limited": QueueRules(limit=100)}
     settings = JobsSettings(queue_backend="postgres", postgres=PostgresSettings(url=postgres_url), queues=rules)
     async with JobQueue(settings=settings) as jobs:

@@ -21,7 +21,7 @@ from queue_core.stores.postgres.session import connection as connecting
 from queue_core.stores.postgres.session import pool as pools
 from queue_core.stores.postgres.session import sessions as module
 from queue_core.stores.postgres.session.runner import SerialRunner
-from queue_core.stores.postgres.session.sessions import KEPT, Sessions
+from queue_core.stores.postgres.session.sessions import KEPT_CONNECTIONS, Sessions
 from queue_core.stores.postgres.session.transaction import Transactions
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
@@ -69,7 +69,7 @@ def runners(postgres_url: str, sessions: Sessions) -> list[SerialRunner]:
 async def test_many_kinds_of_work_share_few_connections(
     runners: list[SerialRunner], observer: psycopg.AsyncConnection[tuple[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(module, "CONNECTION_WAIT", PATIENCE)
 
     async def work(runner: SerialRunner) -> None:
         for _ in range(50):
@@ -77,7 +77,7 @@ async def test_many_kinds_of_work_share_few_connections(
             await runner.transaction([("queue_ids/read", None), ("migrate/version", None)])
 
     await asyncio.gather(*(work(runner) for runner in runners))
-    assert await count(observer) == KEPT
+    assert await count(observer) == KEPT_CONNECTIONS
 
 
 async def test_one_after_the_other_uses_one(
@@ -94,15 +94,18 @@ async def test_nobody_waits_long_behind_statements_that_hang(
     """More connections are opened for as long as that lasts, and closed when they are not used any more."""
     with psycopg.connect(postgres_url) as blocker:
         blocker.execute("lock table leaders in access exclusive mode")
-        hanging = [asyncio.ensure_future(runner.run("store/leaders", {"duties": []})) for runner in runners[: KEPT + 1]]
-        assert await eventually(lambda: _is(count(observer), KEPT + 1))
-        for runner in runners[KEPT + 1 :]:
+        hanging = [
+            asyncio.ensure_future(runner.run("store/leaders", {"duties": []}))
+            for runner in runners[: KEPT_CONNECTIONS + 1]
+        ]
+        assert await eventually(lambda: _is(count(observer), KEPT_CONNECTIONS + 1))
+        for runner in runners[KEPT_CONNECTIONS + 1 :]:
             await runner.run("queue_ids/read")
         assert not any(one.done() for one in hanging)
-        assert await count(observer) == KEPT + 2
+        assert await count(observer) == KEPT_CONNECTIONS + 2
         blocker.rollback()
         await asyncio.gather(*hanging)
-    assert await eventually(lambda: _is(count(observer), KEPT))
+    assert await eventually(lambda: _is(count(observer), KEPT_CONNECTIONS))
     for runner in runners:
         await runner.run("queue_ids/read")
 
@@ -111,25 +114,27 @@ async def test_who_gives_up_waiting_leaves_the_connection_to_others(
     runners: list[SerialRunner], observer: psycopg.AsyncConnection[tuple[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whenever that comes: before a connection is handed over, or just after."""
-    monkeypatch.setattr(module, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(module, "CONNECTION_WAIT", PATIENCE)
     for delay in [step / 2000 for step in range(40)]:
         calls = [asyncio.ensure_future(runner.run("queue_ids/read")) for runner in runners for _ in range(2)]
         await asyncio.sleep(delay)
-        for call in calls[KEPT::2]:
+        for call in calls[KEPT_CONNECTIONS::2]:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
         assert all(call.cancelled() or call.result() is not None for call in calls)
     for runner in runners:
         await runner.run("queue_ids/read")
-    assert await count(observer) <= KEPT
+    assert await count(observer) <= KEPT_CONNECTIONS
 
 
 async def test_a_lost_connection_is_not_lent_again(runners: list[SerialRunner], postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as blocker:
         blocker.execute("lock table leaders in access exclusive mode")
-        hanging = [asyncio.ensure_future(runner.run("store/leaders", {"duties": []})) for runner in runners[:KEPT]]
+        hanging = [
+            asyncio.ensure_future(runner.run("store/leaders", {"duties": []})) for runner in runners[:KEPT_CONNECTIONS]
+        ]
         waits = "select pid from pg_locks where not granted and relation = 'leaders'::regclass"
-        assert await eventually(lambda: len(blocker.execute(waits).fetchall()) == KEPT)
+        assert await eventually(lambda: len(blocker.execute(waits).fetchall()) == KEPT_CONNECTIONS)
         blocker.execute(f"select pg_terminate_backend(pid) from ({waits}) waiting")
         for one in await asyncio.gather(*hanging, return_exceptions=True):
             assert isinstance(one, StoreUnavailable)
@@ -139,7 +144,7 @@ async def test_a_lost_connection_is_not_lent_again(runners: list[SerialRunner], 
 async def test_an_operators_connection_is_closed_when_it_is_not_used(
     postgres_url: str, observer: psycopg.AsyncConnection[tuple[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pools, "LINGER", 0.2)
+    monkeypatch.setattr(pools, "IDLE_SECONDS", 0.2)
     inspector = PostgresInspector(PostgresSettings(url=postgres_url))
     await asyncio.gather(*(inspector.overview() for _ in range(3)))
     assert await eventually(lambda: _is(count(observer), 0))
@@ -157,7 +162,7 @@ async def test_a_worker_keeps_at_most_four_connections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also the one that leads, and while its jobs have keys, write lines and enqueue others."""
-    monkeypatch.setattr(module, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(module, "CONNECTION_WAIT", PATIENCE)
     both = mode == "postgres+redis"
     settings = JobsSettings(
         queue_backend="redis" if both else "postgres",

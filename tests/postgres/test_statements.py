@@ -99,7 +99,7 @@ async def test_so_many_are_prepared_and_others_run_all_the_same(
     connection: psycopg.AsyncConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server keeps memory for each of them."""
-    monkeypatch.setattr(module, "MOST", 3)
+    monkeypatch.setattr(module, "MAX_PREPARED", 3)
     statements = PreparedStatements(connection)
     for _ in range(3):
         for number in range(5):

@@ -6,9 +6,9 @@ from queue_core.delivery.redis_dispatcher import RedisDispatcher
 from queue_core.delivery.redis_events import RedisEventBus
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Ready, new_id
-from queue_core.redis.client import CONNECTIONS
+from queue_core.redis.client import MAX_CONNECTIONS
 
-CROWD = 3 * CONNECTIONS
+CROWD = 3 * MAX_CONNECTIONS
 
 
 async def test_offers(dispatcher: RedisDispatcher) -> None:

@@ -12,7 +12,7 @@ import uvloop
 from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.redis.circuit import CircuitBreaker
-from queue_core.redis.client import LATE, make_client, within
+from queue_core.redis.client import LATE_SECONDS, make_client, within
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
@@ -36,7 +36,7 @@ def test_a_command_on_a_connection_that_was_cut_meets_a_lost_server(loop: str, s
         runner.run(work())
 
 
-@pytest.mark.parametrize("seconds", [0.0, LATE + 0.5])
+@pytest.mark.parametrize("seconds", [0.0, LATE_SECONDS + 0.5])
 async def test_a_loop_that_was_held_up_is_no_loss_of_redis(seconds: float) -> None:
     """The answer came long ago: a handler that blocks had the log say that Redis was lost, and back at once."""
     circuit = CircuitBreaker("redis")
@@ -48,4 +48,4 @@ async def test_a_loop_that_was_held_up_is_no_loss_of_redis(seconds: float) -> No
 
     with pytest.raises(DispatchUnavailable):
         await call()
-    assert (circuit.lost_since is None) == (seconds > LATE)
+    assert (circuit.lost_since is None) == (seconds > LATE_SECONDS)

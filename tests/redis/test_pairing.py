@@ -35,8 +35,8 @@ PATIENCE = 60.0
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs are looked at often."""
-    monkeypatch.setattr(pairing_module, "PAIRED", 1.0)
-    monkeypatch.setattr(pairing_module, "DOUBTFUL", 0.2)
+    monkeypatch.setattr(pairing_module, "PAIRED_INTERVAL", 1.0)
+    monkeypatch.setattr(pairing_module, "DOUBTFUL_INTERVAL", 0.2)
 
 
 def pairing_of(jobs: JobQueue) -> Pairing:
@@ -140,7 +140,7 @@ async def test_an_emptied_redis_gets_its_identity_again(
 async def test_a_new_redis_is_taken_when_nobody_uses_the_old_one(
     postgres_url: str, redis_url: str, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pairing_module, "WINDOW", 0.3)
+    monkeypatch.setattr(pairing_module, "IN_USE_SECONDS", 0.3)
     async with unopened(postgres_url, redis_url, redis_prefix) as old:
         await found(old)
     async with unopened(postgres_url, redis_url, f"{redis_prefix}new:") as new:
@@ -261,7 +261,7 @@ async def test_a_copy_takes_a_redis_that_the_original_uses_no_more_with_an_ident
     servers: SessionServers, postgres_url: str, redis_url: str, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a database that was restored does; the original learns of it when it is back."""
-    monkeypatch.setattr(pairing_module, "WINDOW", 0.3)
+    monkeypatch.setattr(pairing_module, "IN_USE_SECONDS", 0.3)
     async with unopened(postgres_url, redis_url, redis_prefix) as one:
         await found(one)
     async with (
@@ -272,7 +272,7 @@ async def test_a_copy_takes_a_redis_that_the_original_uses_no_more_with_an_ident
         assert await eventually_paired(copy)
         assert await found(beside_copy) == (False, "")
         async with unopened(postgres_url, redis_url, redis_prefix) as one:
-            monkeypatch.setattr(pairing_module, "WINDOW", 60.0)
+            monkeypatch.setattr(pairing_module, "IN_USE_SECONDS", 60.0)
             await asyncio.sleep(0.4)
             assert await found(copy) == (False, "")
             assert (await found(one))[1].endswith(f"delivers for another database ({database_of(copy)})")
@@ -293,7 +293,7 @@ async def test_a_database_that_a_copy_has_replaced_gets_an_identity_of_its_own(
     servers: SessionServers, postgres_url: str, redis_url: str, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also by a process that knows the one before: a copy may get the name of its original, which is still there."""
-    monkeypatch.setattr(pairing_module, "WINDOW", 0.3)
+    monkeypatch.setattr(pairing_module, "IN_USE_SECONDS", 0.3)
     async with unopened(postgres_url, redis_url, redis_prefix) as one:
         await found(one)
         identity = pairing_of(one)._identity
@@ -417,7 +417,7 @@ async def test_of_the_processes_of_a_pair_one_at_a_time_asks_the_database(
     postgres_url: str, redis_url: str, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it finds there the others hear through Redis."""
-    monkeypatch.setattr(pairing_module, "PAIRED", 600.0)
+    monkeypatch.setattr(pairing_module, "PAIRED_INTERVAL", 600.0)
     async with (
         unopened(postgres_url, redis_url, redis_prefix) as first,
         unopened(postgres_url, redis_url, redis_prefix) as second,

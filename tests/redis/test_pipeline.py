@@ -115,7 +115,7 @@ async def test_a_connection_with_something_unasked_for_is_closed(
     pipelined: PipelinedConnection, client: Redis, settings: RedisSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A server that has just answered is taken for one that is there.
-    monkeypatch.setattr(pipeline, "FRESH", 0.0)
+    monkeypatch.setattr(pipeline, "CHECKED_SECONDS", 0.0)
     number = await number_of(pipelined)
     command = ("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", settings.prefix)
     _, tracking = await pipelined.execute([("HELLO", 3), command])

@@ -150,7 +150,7 @@ async def test_a_successor_that_is_away_or_full_is_asked_again(
 async def test_a_process_that_rests_looks(
     jobs: RecentJobs, primaries: Primaries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recent, "CHECK", 0.001)
+    monkeypatch.setattr(recent, "CHECK_INTERVAL", 0.001)
     announced: asyncio.Future[Sequence[NewJob]] = asyncio.get_running_loop().create_future()
 
     async def announce(jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
@@ -167,7 +167,7 @@ async def test_a_process_that_rests_looks(
 async def test_what_is_too_much_or_too_old_is_forgotten(
     jobs: RecentJobs, primaries: Primaries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recent, "COUNT", 5)
+    monkeypatch.setattr(recent, "MAX_JOBS", 5)
     await write(jobs, primaries, 3)
     kept = await write(jobs, primaries, 4)
     primaries.replace()
@@ -182,7 +182,7 @@ async def test_what_is_too_much_or_too_old_is_forgotten(
 async def test_payloads_that_are_too_much_are_forgotten(
     jobs: RecentJobs, primaries: Primaries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recent, "CHARACTERS", 100)
+    monkeypatch.setattr(recent, "MAX_CHARACTERS", 100)
     first, second, third = [new_job(payload="x" * length) for length in (30, 30, 50)]
     for job in (first, second, third):
         jobs.add([job], [answer(job)], await jobs.ready())
@@ -197,7 +197,7 @@ async def test_what_a_successor_has_to_be_asked_for_does_not_grow_old(
     written = await write(jobs, primaries)
     era, on_its_way = await jobs.ready(), [new_job()]
     primaries.replace()
-    monkeypatch.setattr(jobs, "_seconds", -recent.SECONDS)
+    monkeypatch.setattr(jobs, "_seconds", -recent.KEEP_SECONDS)
     jobs.add(on_its_way, [answer(job) for job in on_its_way], era)
     await jobs.ready()
     assert primaries.has == [*written, *on_its_way]
@@ -213,7 +213,7 @@ async def test_what_is_lacking_is_there_again_before_the_end(jobs: RecentJobs, p
 async def test_what_was_old_at_a_check_is_forgotten(
     jobs: RecentJobs, primaries: Primaries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recent, "CHECK", 0.001)
+    monkeypatch.setattr(recent, "CHECK_INTERVAL", 0.001)
     monkeypatch.setattr(jobs, "_seconds", 0.0)
     await write(jobs, primaries)
     assert jobs._watching is not None
@@ -232,7 +232,7 @@ async def test_a_process_that_was_frozen_forgets_nothing_before_it_has_checked(
     era = await jobs.ready()
     on_its_way = [new_job()]
     now = time.monotonic()
-    monkeypatch.setattr(recent, "time", SimpleNamespace(monotonic=lambda: now + 10 * recent.SECONDS))
+    monkeypatch.setattr(recent, "time", SimpleNamespace(monotonic=lambda: now + 10 * recent.KEEP_SECONDS))
     jobs.add(on_its_way, [answer(job) for job in on_its_way], era)
     primaries.replace()
     await jobs.ready()

@@ -22,8 +22,8 @@ PACE = 0.2
 @pytest.fixture
 async def jobs(own_servers: EmbeddedServers, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[JobQueue]:
     """A queue on servers that may be stopped, whose waiters look into the store five times a second."""
-    monkeypatch.setattr(results, "READ_BACK_FIRST", PACE)
-    monkeypatch.setattr(results, "READ_BACK_MOST", PACE)
+    monkeypatch.setattr(results, "FIRST_READ_BACK", PACE)
+    monkeypatch.setattr(results, "MAX_READ_BACK", PACE)
     migrate(own_servers.postgres_url)
     async with JobQueue(postgres=own_servers.postgres_url, redis=own_servers.redis_url) as jobs:
         await jobs.store.acquire_leadership("sweep", "test", 0)

@@ -303,8 +303,8 @@ async def test_what_a_script_has_left_half_done_is_put_right(
     queue_as: As, hand: Any, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The user lacks a command for a while, in which jobs end, fail, are due, and let go of their ordering keys."""
-    monkeypatch.setattr("queue_core.stores.redis.upkeep.SELDOM", 0.0)
-    monkeypatch.setattr("queue_core.worker.leader.IDLE_SLOW", 1.0)
+    monkeypatch.setattr("queue_core.stores.redis.upkeep.SELDOM_SECONDS", 0.0)
+    monkeypatch.setattr("queue_core.worker.leader.IDLE_UPKEEP_INTERVAL", 1.0)
     async with queue_as("~jobs:* &jobs:* +@all") as jobs:
         begun = asyncio.Event()
         lacking = asyncio.Event()

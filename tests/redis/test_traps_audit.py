@@ -62,8 +62,8 @@ async def test_trap_4_what_lies_deeper_surfaces_as_the_head_moves(
     jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One round looks at a bounded number of rows, whatever the backlog."""
-    monkeypatch.setattr(auditing, "HEAD", 10)
-    monkeypatch.setattr(auditing, "MOST", 0)
+    monkeypatch.setattr(auditing, "HEAD_JOBS", 10)
+    monkeypatch.setattr(auditing, "MAX_PAGED_JOBS", 0)
     ids = await never_offered(jobs, 35)
     rounds = []
     for _ in range(5):
@@ -80,9 +80,9 @@ async def test_trap_4_where_all_of_the_head_lacks_so_does_what_is_behind_it(
     jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a pause, or a large commit of a caller's own: by pages and in order, a bounded number a round."""
-    monkeypatch.setattr(auditing, "HEAD", 10)
-    monkeypatch.setattr(auditing, "PAGE", 20)
-    monkeypatch.setattr(auditing, "MOST", 60)
+    monkeypatch.setattr(auditing, "HEAD_JOBS", 10)
+    monkeypatch.setattr(auditing, "PAGE_JOBS", 20)
+    monkeypatch.setattr(auditing, "MAX_PAGED_JOBS", 60)
     ids = [*await never_offered(jobs, 40), *await never_offered(jobs, 85)]
     assert [await audit.run_once() for _ in range(4)] == [70, 55, 0, 0]
     assert await pending(client, redis_prefix) == ids
@@ -91,8 +91,8 @@ async def test_trap_4_where_all_of_the_head_lacks_so_does_what_is_behind_it(
 async def test_trap_4_pages_leave_out_what_nobody_can_run_and_end_where_little_lacks(
     jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auditing, "HEAD", 10)
-    monkeypatch.setattr(auditing, "PAGE", 10)
+    monkeypatch.setattr(auditing, "HEAD_JOBS", 10)
+    monkeypatch.setattr(auditing, "PAGE_JOBS", 10)
     ids = await never_offered(jobs, 15)
     await never_offered(jobs, 5, "unknown")
     known = await never_offered(jobs, 20)
@@ -158,8 +158,8 @@ async def test_trap_4_a_lost_generation_rebuilds_the_whole_backlog(
     jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch, loss: str
 ) -> None:
     """In pages and in order, also what lies deeper than any head; what is not ready stays out."""
-    monkeypatch.setattr(auditing, "PAGE", 7)
-    monkeypatch.setattr(auditing, "HEAD", 5)
+    monkeypatch.setattr(auditing, "PAGE_JOBS", 7)
+    monkeypatch.setattr(auditing, "HEAD_JOBS", 5)
     ids = await never_offered(jobs, 20)
     delayed = NewJob(new_id(), "default", "known", "{}", delay=3600.0)
     (running,) = await never_offered(jobs, 1)
@@ -202,7 +202,7 @@ async def test_trap_4_a_rebuild_of_what_is_there_offers_nothing_that_workers_hav
     jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a restart with an append-only file: an offer of a job that is claimed meanwhile costs a worker a look."""
-    monkeypatch.setattr(auditing, "PAGE", 7)
+    monkeypatch.setattr(auditing, "PAGE_JOBS", 7)
     ids = await never_offered(jobs, 20)
     assert jobs.dispatcher is not None
     await jobs.dispatcher.offer([job for job in await jobs.store.list_claimable("default", 100) if job.id in ids])

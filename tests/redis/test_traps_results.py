@@ -26,8 +26,8 @@ PATIENCE = 60.0
 @pytest.fixture(autouse=True)
 def no_read_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks into the store would hide that nobody was told."""
-    monkeypatch.setattr(results, "READ_BACK_FIRST", 3600.0)
-    monkeypatch.setattr(results, "READ_BACK_MOST", 3600.0)
+    monkeypatch.setattr(results, "FIRST_READ_BACK", 3600.0)
+    monkeypatch.setattr(results, "MAX_READ_BACK", 3600.0)
 
 
 async def finish(jobs: JobQueue, handle: JobHandle[Any], result: str = '"done"') -> None:
@@ -88,8 +88,8 @@ async def test_trap_11_who_waits_longer_than_the_server_remembers_is_told(
     jobs: JobQueue, monkeypatch: pytest.MonkeyPatch, client: Redis, redis_prefix: str
 ) -> None:
     monkeypatch.setattr(redis_events, "EXPECT_MS", 300)
-    monkeypatch.setattr(results, "READ_BACK_FIRST", 0.2)
-    monkeypatch.setattr(results, "READ_BACK_MOST", 0.2)
+    monkeypatch.setattr(results, "FIRST_READ_BACK", 0.2)
+    monkeypatch.setattr(results, "MAX_READ_BACK", 0.2)
     handle = await jobs.enqueue("task")
     waiting = asyncio.create_task(handle.result(PATIENCE))
     waiters = f"{redis_prefix}{{default}}:waiters"

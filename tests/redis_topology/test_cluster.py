@@ -143,7 +143,7 @@ async def dispatcher(cluster: Cluster, redis_prefix: str) -> ClusterDispatcher:
 
 async def test_more_queues_than_waits(dispatcher: ClusterDispatcher, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two blocking pops at most; offers to the other queues are announced."""
-    monkeypatch.setattr(cluster_dispatcher, "WAITS", 2)
+    monkeypatch.setattr(cluster_dispatcher, "MAX_BLOCKING_POPS", 2)
     try:
         for number, queue in enumerate([*QUEUES, *QUEUES]):
             taking = asyncio.create_task(dispatcher.take(QUEUES, 5, PATIENCE))

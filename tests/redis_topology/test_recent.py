@@ -116,7 +116,7 @@ async def test_a_job_that_was_written_here_is_known_before_it_is_restored(
     trio: Trio, make_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first call of a process behind a failover does not report it as unknown; an id that nobody wrote is."""
-    monkeypatch.setattr(recent, "CHECK", 3600.0)  # nothing but the call itself looks for what is lacking
+    monkeypatch.setattr(recent, "CHECK_INTERVAL", 3600.0)  # nothing but the call itself looks for what is lacking
     settings = make_settings("redis", trio.url())
     first, second, third = JobQueue(settings=settings), JobQueue(settings=settings), JobQueue(settings=settings)
     async with first, second, third:

@@ -16,7 +16,7 @@ from queue_core.model.settings import RedisSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.operations.store import RedisOperations
-from queue_core.stores.redis.operations.transit import LEFT_US, end_moves
+from queue_core.stores.redis.operations.transit import ABANDONED_MOVE_US, end_moves
 from queue_core.stores.redis.read import RedisInspector
 from queue_core.stores.redis.session import RedisLink
 from queue_core.stores.redis.store import RedisStore
@@ -100,7 +100,7 @@ async def test_a_move_that_is_interrupted_is_carried_to_its_end(cluster: Cluster
             broken, calls = breaking.broken, calls + 1
             _, now = await stores.link.queues_and_time()
             await end_moves(stores.link, QUEUES, now)  # not yet: another process may be at it
-            await end_moves(stores.link, QUEUES, now + 2 * LEFT_US)
+            await end_moves(stores.link, QUEUES, now + 2 * ABANDONED_MOVE_US)
             assert sorted(await stores.queues()) == sorted(ids)
             assert (await stores.inspector.conservation()).unfinished == len(ids)
             await stores.operations.change("move", ids, ChangeOptions(queue=QUEUES[target]))
@@ -120,7 +120,7 @@ class Late(Breaking):
     async def run_many(self, calls: Sequence[Call], together: bool = False) -> list[Any]:
         """Run scripts."""
         _, now = await self._other.queues_and_time()
-        await end_moves(self._other, QUEUES, now + 2 * LEFT_US)
+        await end_moves(self._other, QUEUES, now + 2 * ABANDONED_MOVE_US)
         return await self._run_many(calls, together)
 
 
@@ -167,7 +167,7 @@ async def test_a_step_that_is_interrupted_is_counted_once(cluster: Cluster, redi
                 stores.operations._link.run_many = breaking._run_many  # type: ignore[method-assign]
             broken, calls = breaking.broken, calls + 1
             _, now = await stores.link.queues_and_time()
-            await end_moves(stores.link, QUEUES, now + 2 * LEFT_US)
+            await end_moves(stores.link, QUEUES, now + 2 * ABANDONED_MOVE_US)
             # Of another size: what was sealed stays as it is.
             while (view := (await stores.operations.step(number, 3)).operation).state == "running":
                 pass

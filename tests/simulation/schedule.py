@@ -309,7 +309,7 @@ def _in_one_thread() -> Iterator[None]:
         patch.object(PayloadTypes, "schema", _schema_of),
         patch.object(worker_module, "Heartbeat", LoopHeartbeat),
         patch.object(worker_module, "Watchdog", _NoWatchdog),
-        patch.object(runner, "TICK", LOOKS),
+        patch.object(runner, "LIMITS_TICK", LOOKS),
         patch.object(leader, "DUE_POLL", LOOKS),
         patch.object(neighbours, "CHECK_SECONDS", LOOKS),
     ):

@@ -158,6 +158,6 @@ async def test_another_start_of_the_machine_is_not_compared(
 async def test_small_corrections_change_nothing(store: SqliteStore, file: SqliteFile, clock: FakeClock) -> None:
     claim = await running(store)
     before = (await SqliteInspector(file).get(claim.id)).lease_expires_at
-    clock.set_back(timekeeping.TOLERANCE * 0.9)
+    clock.set_back(timekeeping.CLOCK_TOLERANCE * 0.9)
     await store.acquire_leadership("sweep", "one", 30)
     assert (await SqliteInspector(file).get(claim.id)).lease_expires_at == before

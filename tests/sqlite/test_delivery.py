@@ -14,7 +14,7 @@ from queue_core.errors import StoreUnavailable
 from queue_core.model.events import Event, EventName
 from queue_core.queue import JobQueue
 from queue_core.stores.sqlite import delivery
-from queue_core.stores.sqlite.delivery import EVERYWHERE, FileWatcher
+from queue_core.stores.sqlite.delivery import ALL_QUEUES_INTERVAL, FileWatcher
 from queue_core.stores.sqlite.session import SqliteFile
 from tests.conformance.making import QUEUE, TYPE, new_job, outcome
 from tests.conformance.working import PATIENCE, until, working
@@ -88,7 +88,7 @@ async def test_whatever_makes_a_job_ready_tells_the_others(mine: JobQueue, other
     else:
         await (await other.backend()).operations.resume(QUEUE)
     assert await waiting == QUEUE
-    assert time.monotonic() - start < EVERYWHERE / 2
+    assert time.monotonic() - start < ALL_QUEUES_INTERVAL / 2
 
 
 async def test_what_others_do_to_jobs_that_are_not_ready_wakes_nobody(mine: JobQueue, other: JobQueue) -> None:
@@ -102,7 +102,7 @@ async def test_what_others_do_to_jobs_that_are_not_ready_wakes_nobody(mine: JobQ
 
 
 async def test_a_hint_that_was_not_followed_comes_again(new_file: NewFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("queue_core.stores.sqlite.delivery.EVERYWHERE", 0.2)
+    monkeypatch.setattr("queue_core.stores.sqlite.delivery.ALL_QUEUES_INTERVAL", 0.2)
     file = new_file()
     watcher = FileWatcher(file)
     from queue_core.stores.sqlite.store import SqliteStore
@@ -194,7 +194,7 @@ async def test_its_own_events_are_heard_once(mine: JobQueue, other: JobQueue) ->
 async def test_who_is_too_far_behind_is_told_of_a_gap(
     mine: JobQueue, other: JobQueue, new_file: NewFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "KEPT", 3)
+    monkeypatch.setattr(delivery, "MAX_MESSAGES_KEPT", 3)
     batches = mine.bus.subscribe()
     await heard_of(batches, Event(EventName.COMPLETED, "a", new_job().id), other)
     file = new_file()

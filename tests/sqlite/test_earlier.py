@@ -16,12 +16,12 @@ import pytest
 from queue_core import JobQueue, SchemaEarlier
 from queue_core.model.filters import parse
 from queue_core.model.settings import SqliteSettings
-from queue_core.stores.sql.migrations import FIRST
+from queue_core.stores.sql.migrations import FIRST_VERSION
 from queue_core.stores.sqlite.migrate import (
-    APPLICATION,
+    APPLICATION_ID,
     KNOWN,
     LAST_NUMBERED,
-    NUMBERED,
+    NUMBERED_APPLICATION_ID,
     migrate,
     schema_of,
     statements,
@@ -29,7 +29,7 @@ from queue_core.stores.sqlite.migrate import (
 from tests.cli.running import Cli
 from tests.conformance.working import PATIENCE, until, working
 
-APPLIED = list(range(FIRST, KNOWN + 1))
+APPLIED = list(range(FIRST_VERSION, KNOWN + 1))
 NUMBERS = ", ".join(f"{number:04}" for number in APPLIED)
 HERE = Path(__file__).parent
 FILES = [file.read_text(encoding="utf-8") for file in sorted(HERE.joinpath("earlier").glob("*.sql"))]
@@ -45,7 +45,7 @@ def advance(path: Path, first: int, last: int) -> None:
         for text in FILES[first:last]:
             for statement in statements(text):
                 connection.execute(statement)
-        connection.execute(f"pragma application_id = {NUMBERED}")
+        connection.execute(f"pragma application_id = {NUMBERED_APPLICATION_ID}")
         connection.execute(f"pragma user_version = {last}")
 
 
@@ -55,7 +55,7 @@ def make_1(path: Path) -> None:
         connection.execute("pragma journal_mode = wal")
         for statement in statements((HERE / "version_1.sql").read_text(encoding="utf-8")):
             connection.execute(statement)
-        connection.execute(f"pragma application_id = {APPLICATION}")
+        connection.execute(f"pragma application_id = {APPLICATION_ID}")
         connection.execute("pragma user_version = 1")
 
 

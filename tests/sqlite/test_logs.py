@@ -30,8 +30,8 @@ def left(path: Path) -> tuple[int, int]:
 
 
 async def test_lines_go_in_bounded_steps(path: Path, new_file: NewFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "LINES", 10)
-    monkeypatch.setattr(upkeep, "BATCHES", 2)
+    monkeypatch.setattr(upkeep, "LINES_PER_TRANSACTION", 10)
+    monkeypatch.setattr(upkeep, "BATCHES_PER_ROUND", 2)
     clock = FakeClock()
     file = new_file(clock=clock)
     store = SqliteStore(file, RetentionSettings(completed=60.0))

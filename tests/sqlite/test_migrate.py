@@ -13,7 +13,7 @@ import pytest
 from queue_core.errors import SchemaError, SchemaMissing, SchemaNewer, StoreUnavailable
 from queue_core.model.settings import SqliteSettings
 from queue_core.queue import JobQueue
-from queue_core.stores.sql.migrations import FIRST, Migration
+from queue_core.stores.sql.migrations import FIRST_VERSION, Migration
 from queue_core.stores.sqlite import migrate as schema
 from queue_core.stores.sqlite.migrate import KNOWN, MIGRATIONS, migrate
 
@@ -41,11 +41,11 @@ def ahead(monkeypatch: pytest.MonkeyPatch, *more: str) -> None:
 
 
 def test_the_files_are_numbered_without_a_gap() -> None:
-    assert [migration.version for migration in MIGRATIONS] == list(range(FIRST, KNOWN + 1))
+    assert [migration.version for migration in MIGRATIONS] == list(range(FIRST_VERSION, KNOWN + 1))
 
 
 def test_a_new_file_gets_them_all_and_then_none(path: Path, settings: SqliteSettings) -> None:
-    assert migrate(settings) == list(range(FIRST, KNOWN + 1))
+    assert migrate(settings) == list(range(FIRST_VERSION, KNOWN + 1))
     assert migrate(settings) == []
     assert version(path) == KNOWN
 
@@ -60,7 +60,7 @@ async def test_opening_makes_the_same_schema(path: Path, settings: SqliteSetting
 def test_many_at_once_do_it_once(settings: SqliteSettings) -> None:
     with ThreadPoolExecutor(8) as threads:
         applied = list(threads.map(lambda _: migrate(settings), range(8)))
-    assert sorted(number for one in applied for number in one) == list(range(FIRST, KNOWN + 1))
+    assert sorted(number for one in applied for number in one) == list(range(FIRST_VERSION, KNOWN + 1))
 
 
 def test_many_that_open_a_new_file_find_it_whole(path: Path) -> None:

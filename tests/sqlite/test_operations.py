@@ -9,11 +9,19 @@ import pytest
 
 from queue_core.errors import OperationNotFound
 from queue_core.model.job import LogLine
-from queue_core.model.operation import ABANDONED, Author, Changed, ChangeOptions, Operation, OperationRequest, Rollout
+from queue_core.model.operation import (
+    ABANDONED_SECONDS,
+    Author,
+    Changed,
+    ChangeOptions,
+    Operation,
+    OperationRequest,
+    Rollout,
+)
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import RetentionSettings
 from queue_core.stores.sqlite import claim, upkeep
-from queue_core.stores.sqlite.operations import MEMBERS, SqliteOperations
+from queue_core.stores.sqlite.operations import MEMBERS_PER_TRANSACTION, SqliteOperations
 from queue_core.stores.sqlite.session import SqliteFile
 from queue_core.stores.sqlite.store import SqliteStore
 from queue_core.testing import FakeClock
@@ -147,10 +155,12 @@ async def test_a_clock_that_is_set_neither_holds_up_nor_hurries(
 
 
 async def test_more_members_than_a_transaction_writes(file: SqliteFile, operations: SqliteOperations) -> None:
-    ids = [new_job().id for _ in range(2 * MEMBERS + 1)]
+    ids = [new_job().id for _ in range(2 * MEMBERS_PER_TRANSACTION + 1)]
     operation = await operations.create(OperationRequest("retry", "many", Author("ana", "bastion-1")))
     assert (await operations.add(operation.number, [*ids, ids[0]])).total == len(ids)
-    assert (await operations.add(operation.number, ids[MEMBERS - 1 : MEMBERS + 1])).total == len(ids)
+    assert (
+        await operations.add(operation.number, ids[MEMBERS_PER_TRANSACTION - 1 : MEMBERS_PER_TRANSACTION + 1])
+    ).total == len(ids)
     places = await rows(file, "select job_id from operation_members order by position")
     assert [job_id for (job_id,) in places] == ids
     assert await rows(file, "select min(position), max(position) from operation_members") == [(1, len(ids))]
@@ -159,8 +169,8 @@ async def test_more_members_than_a_transaction_writes(file: SqliteFile, operatio
 async def test_they_are_forgotten_a_batch_at_a_time(
     file: SqliteFile, operations: SqliteOperations, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "MEMBERS", 10)
-    monkeypatch.setattr(upkeep, "OPERATIONS", 2)
+    monkeypatch.setattr(upkeep, "MEMBERS_PER_TRANSACTION", 10)
+    monkeypatch.setattr(upkeep, "OPERATIONS_PER_TRANSACTION", 2)
     store = SqliteStore(file, RetentionSettings(operations=100.0))
     for count in (25, 0, 10, 3, 1):
         operation = await started(operations, "retry", [new_job().id for _ in range(count)], signatures=("a", "b"))
@@ -178,7 +188,7 @@ async def test_they_may_stay_for_ever(file: SqliteFile, operations: SqliteOperat
     store = SqliteStore(file, RetentionSettings(operations=None))
     kept = (await started(operations, "retry", [])).number
     forgotten = await operations.create(OperationRequest("retry", "some", Author("ana", "bastion-1")))
-    clock.advance(max(ABANDONED, 400 * 86400.0))
+    clock.advance(max(ABANDONED_SECONDS, 400 * 86400.0))
     await store.upkeep()
     assert (await operations.get(kept)).state == "done"
     assert (await operations.get(forgotten.number)).state == "cancelled"

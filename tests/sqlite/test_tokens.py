@@ -81,7 +81,7 @@ async def test_a_reservation_that_is_used_up_is_renewed(new_file: NewFile) -> No
     await store.insert([new_job() for _ in range(30)])
     first = await claims(store, 10)
     used = first[-1].token
-    await file.write(lambda transaction: transaction.run("claim/use_tokens", (claim.TOKENS - 15,)))
+    await file.write(lambda transaction: transaction.run("claim/use_tokens", (claim.TOKENS_PER_COMMIT - 15,)))
     second = await claims(store, 10)
     third = await claims(store, 10)
     tokens = [claim.token for claim in second + third]
@@ -121,7 +121,7 @@ async def test_also_after_claims_that_went_beyond_a_reservation(
         return answer
 
     monkeypatch.setattr(file, "write", kept)
-    await file.write(lambda transaction: transaction.run("claim/use_tokens", (claim.TOKENS - 15,)))
+    await file.write(lambda transaction: transaction.run("claim/use_tokens", (claim.TOKENS_PER_COMMIT - 15,)))
     lost = await lost_claims(store, 20, path, tmp_path / "kept")
     again = SqliteStore(new_file())
     second = await claims(again, 20)

@@ -37,8 +37,8 @@ async def test_a_text_is_searched_with_enter(sit: Sit, jobs: JobQueue, buried: B
 async def test_a_search_goes_on_with_enter_and_a_verb_means_what_was_found(
     sit: Sit, jobs: JobQueue, buried: Buried, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "PAGE_LEAST", 2)
-    monkeypatch.setattr(search, "PAGE_MOST", 2)
+    monkeypatch.setattr(search, "MIN_PAGE", 2)
+    monkeypatch.setattr(search, "MAX_PAGE", 2)
     monkeypatch.setattr("jobconsole.tui.base.refresher.SEARCH_STEP", 1e-9)
     monkeypatch.setattr("jobconsole.tui.screens.filter_actions.SEARCH_SECONDS", 0.0)
     async with sit(WIDE) as seat:
@@ -124,7 +124,7 @@ async def test_the_fields_that_distinguish_most_are_columns_where_there_is_room(
 async def test_too_many_signatures_have_a_sentence(
     sit: Sit, jobs: JobQueue, buried: Buried, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("queue_core.client.finding.inspector.MOST_SIGNATURES", 2)
+    monkeypatch.setattr("queue_core.client.finding.inspector.MAX_SIGNATURES", 2)
     async with sit(NARROW) as seat:
         await seat.ready()
         await write(seat, "owner:me")
@@ -191,8 +191,8 @@ async def test_no_jobs_are_counted_of_a_signature_that_a_filter_hides(sit: Sit, 
 async def test_a_search_that_has_found_nothing_yet_says_so(
     sit: Sit, jobs: JobQueue, buried: Buried, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "PAGE_LEAST", 2)
-    monkeypatch.setattr(search, "PAGE_MOST", 2)
+    monkeypatch.setattr(search, "MIN_PAGE", 2)
+    monkeypatch.setattr(search, "MAX_PAGE", 2)
     monkeypatch.setattr("jobconsole.tui.base.refresher.SEARCH_STEP", 1e-9)
     monkeypatch.setattr("jobconsole.tui.screens.filter_actions.SEARCH_SECONDS", 0.0)
     async with sit(NARROW) as seat:

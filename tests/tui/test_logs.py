@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from queue_core.model.job import LINES, Claim, LogLine
+from queue_core.model.job import MAX_LOG_LINES, Claim, LogLine
 from queue_core.model.text import storable
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
@@ -45,15 +45,15 @@ async def test_lines_appear_as_they_are_written(sit: Sit, world: World, size: tu
 
 async def test_the_newest_line_stays_in_view_until_one_goes_up(sit: Sit, world: World) -> None:
     claim = await world.running(type="archive", queue="files")
-    await write(world, claim, 1, *(f"line {number}" for number in range(1, LINES + 101)))
+    await write(world, claim, 1, *(f"line {number}" for number in range(1, MAX_LOG_LINES + 101)))
     async with sit() as seat:
         await open_logs(seat)
         await seat.until("line 1100")
-        await write(world, claim, LINES + 101, "line 1101")
+        await write(world, claim, MAX_LOG_LINES + 101, "line 1101")
         await seat.until("line 1101")
         await seat.press("g")
         await seat.until("901 earlier lines", but="line 1101")
-        await write(world, claim, LINES + 102, "line 1102")
+        await write(world, claim, MAX_LOG_LINES + 102, "line 1102")
         await seat.press("right_square_bracket", "left_square_bracket")
         await seat.until("line 1102")
 

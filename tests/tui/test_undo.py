@@ -50,7 +50,7 @@ class Gate:
 @pytest.fixture
 def slow_writes(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> Gate:
     """A gate before the members of an operation are written, from the third on."""
-    monkeypatch.setattr(submission, "ADDED", 2)
+    monkeypatch.setattr(submission, "MEMBERS_PER_WRITE", 2)
     gate, written = Gate(), dict[int, int]()
 
     def later(_store: object, number: int, ids: Sequence[str], _ended: float | None) -> bool:

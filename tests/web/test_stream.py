@@ -196,7 +196,7 @@ class TestResume:
     async def test_a_slow_reader_learns_what_it_lost_and_the_others_lose_nothing(
         self, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(feed, "BUFFER", 3)
+        monkeypatch.setattr(feed, "BUFFERED_EVENTS", 3)
         slow, quick = stream(jobs), stream(jobs)
         for reading in (slow, quick):
             await reading.next()

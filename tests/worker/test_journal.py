@@ -10,10 +10,10 @@ import pytest
 
 from queue_core import JobContext, JobQueue
 from queue_core.errors import InvalidJob, StoreUnavailable
-from queue_core.model.job import LINES, Claim, LogLine
+from queue_core.model.job import MAX_LOG_LINES, Claim, LogLine
 from queue_core.worker import journal as journals
 from queue_core.worker.attempt import RunningAttempt
-from queue_core.worker.journal import AT_ONCE, Journal, Relay
+from queue_core.worker.journal import LINES_AT_ONCE, Journal, Relay
 from tests.conformance.working import working
 from tests.waiting import PATIENCE, eventually
 from tests.worker.breaking import BreakingStore
@@ -70,15 +70,15 @@ async def test_lines_of_attempts_go_together(book: Book, journal: Journal) -> No
 
 async def test_what_waits_of_an_attempt_is_bounded(book: Book, journal: Journal) -> None:
     one = attempt(journal)
-    answers = [one.log("x") for _ in range(10 * LINES)]
-    assert (answers[LINES - 1], answers[LINES], answers[-1]) == (False, True, True)
+    answers = [one.log("x") for _ in range(10 * MAX_LOG_LINES)]
+    assert (answers[MAX_LOG_LINES - 1], answers[MAX_LOG_LINES], answers[-1]) == (False, True, True)
     await journal.write()
-    assert book.lines("a") == list(range(9 * LINES + 1, 10 * LINES + 1))
+    assert book.lines("a") == list(range(9 * MAX_LOG_LINES + 1, 10 * MAX_LOG_LINES + 1))
 
 
 async def test_what_waits_of_a_worker_is_bounded(book: Book, journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who writes much loses its own lines, and nobody else's."""
-    monkeypatch.setattr(journals, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(journals, "MAX_BYTES", 10_000)
     quiet, loud = attempt(journal), attempt(journal, "b")
     quiet.log("x")
     for _ in range(100):
@@ -104,7 +104,7 @@ async def test_lines_are_kept_while_the_store_is_away(book: Book, journal: Journ
 
 async def test_while_the_store_is_away_the_newest_are_kept(book: Book, journal: Journal) -> None:
     one = attempt(journal)
-    for _ in range(LINES):
+    for _ in range(MAX_LOG_LINES):
         one.log("x")
     book.error = StoreUnavailable("memory", "somebody pulled the plug")
     book.go_on.clear()
@@ -117,7 +117,7 @@ async def test_while_the_store_is_away_the_newest_are_kept(book: Book, journal: 
         await writing
     book.error = None
     await journal.write()
-    assert book.lines("a") == list(range(301, LINES + 301))
+    assert book.lines("a") == list(range(301, MAX_LOG_LINES + 301))
 
 
 async def test_an_end_waits_for_lines_that_are_on_their_way(book: Book, journal: Journal) -> None:
@@ -196,7 +196,7 @@ async def test_a_loop_of_lines_does_not_keep_the_store_busy(jobs: JobQueue, stor
         took = time.monotonic() - began
         end.set()
         await handle.result(PATIENCE)
-    assert took >= 3 * journals.REST * 0.9
+    assert took >= 3 * journals.WRITE_INTERVAL * 0.9
 
 
 async def test_ends_wait_for_their_lines_while_the_store_is_away(jobs: JobQueue, store: BreakingStore) -> None:
@@ -218,14 +218,16 @@ def test_a_childs_first_lines_are_handed_on_at_once() -> None:
     """They outlive the process; those of a loop gather, and the newest are kept."""
     said: list[Sequence[tuple[int, str]]] = []
     relay = Relay(said.append)
-    for number in range(1, AT_ONCE + 1):
+    for number in range(1, LINES_AT_ONCE + 1):
         relay.log(f"line {number}")
         assert said[-1] == [(number, f"line {number}")]
-    for _ in range(3 * LINES):
+    for _ in range(3 * MAX_LOG_LINES):
         relay.log("again")
     relay.flush()
     handed = [number for lines in said for number, _ in lines]
-    assert handed[-LINES:] == list(range(AT_ONCE + 2 * LINES + 1, AT_ONCE + 3 * LINES + 1))
+    assert handed[-MAX_LOG_LINES:] == list(
+        range(LINES_AT_ONCE + 2 * MAX_LOG_LINES + 1, LINES_AT_ONCE + 3 * MAX_LOG_LINES + 1)
+    )
     assert handed == sorted(set(handed))
     relay.flush()
     assert [number for lines in said for number, _ in lines] == handed
@@ -234,9 +236,9 @@ def test_a_childs_first_lines_are_handed_on_at_once() -> None:
 async def test_a_childs_gathered_lines_do_not_wait_for_its_next_one() -> None:
     said: list[Sequence[tuple[int, str]]] = []
     relay = Relay(said.append)
-    for _ in range(AT_ONCE + 3):
+    for _ in range(LINES_AT_ONCE + 3):
         relay.log("x")
-    assert await eventually(lambda: said[-1][-1][0] == AT_ONCE + 3)
+    assert await eventually(lambda: said[-1][-1][0] == LINES_AT_ONCE + 3)
 
 
 async def test_lines_of_jobs_that_run_in_a_test() -> None:

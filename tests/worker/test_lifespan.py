@@ -129,7 +129,7 @@ async def test_one_that_fails_at_the_end_loses_nothing(jobs: JobQueue) -> None:
 
 async def test_one_that_is_not_left_in_time_is_given_up(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service ends with its grace period, whatever a lifespan waits for; the others are left all the same."""
-    monkeypatch.setattr(lifespans, "LEAST", 0.05)
+    monkeypatch.setattr(lifespans, "MIN_LEAVE_SECONDS", 0.05)
     left = []
 
     @jobs.lifespan

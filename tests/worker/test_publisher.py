@@ -14,9 +14,9 @@ from queue_core.model.job import Claim, Outcome, Settled
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import Limits
 from queue_core.worker import journal
-from queue_core.worker.journal import MANY, SMALL, EventPublisher
+from queue_core.worker.journal import CHECK_LISTENERS_FROM, SMALL_VALUE, EventPublisher
 
-FEW, LONG = 3, "x" * (SMALL + 1)
+FEW, LONG = 3, "x" * (SMALL_VALUE + 1)
 
 
 class NotingBus(LocalEventBus):
@@ -55,7 +55,7 @@ def run(publisher: EventPublisher, count: int) -> None:
         publisher.ended(completed(number), Settled(f"job-{number}", True))
 
 
-@pytest.mark.parametrize("count", [FEW, MANY])
+@pytest.mark.parametrize("count", [FEW, CHECK_LISTENERS_FROM])
 async def test_all_events_are_sent_where_somebody_listens(count: int) -> None:
     bus = NotingBus(heard=True)
     publisher = EventPublisher(bus, "worker-1")
@@ -70,14 +70,14 @@ async def test_all_events_are_sent_where_somebody_listens(count: int) -> None:
             Event(EventName.COMPLETED, "work", f"job-{number}", "task", number, {"ms": 1.5}),
         )
     ]
-    assert bus.asked == ([{"work"}] if count == MANY else [])
+    assert bus.asked == ([{"work"}] if count == CHECK_LISTENERS_FROM else [])
 
 
 async def test_where_nobody_listens_the_ends_that_tell_more_are_sent_alone() -> None:
     """Progress and failures go to channels of their own, too; results wait for whoever asks."""
     bus = NotingBus(heard=False)
     publisher = EventPublisher(bus, "worker-1", {"told": QueueRules(publish_results=True)})
-    run(publisher, MANY)
+    run(publisher, CHECK_LISTENERS_FROM)
     publisher.publish(Event(EventName.PROGRESS, "work", "job-1", "task", 1, {"progress": 5}))
     publisher.ended(completed(2)._replace(queue="told", result="7"), Settled("job-2", True))
     publisher.ended(outcomes.cancelled(claim(3), 10), Settled("job-3", True))
@@ -108,7 +108,7 @@ async def test_no_large_payload_or_result_is_kept_for_an_event() -> None:
 
 
 async def test_what_found_no_room_shows_as_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "MOST", FEW)
+    monkeypatch.setattr(journal, "MAX_EVENTS", FEW)
     bus = LocalEventBus()
     publisher = EventPublisher(bus, "worker-1")
     batches = bus.subscribe()
@@ -123,6 +123,6 @@ async def test_who_waits_for_the_end_of_one_of_many_jobs_hears_of_it() -> None:
     bus = LocalEventBus()
     publisher = EventPublisher(bus, "worker-1")
     async with bus.watch("work", "job-7") as wait:
-        run(publisher, MANY)
+        run(publisher, CHECK_LISTENERS_FROM)
         await sent(publisher)
         assert await wait(0.0)

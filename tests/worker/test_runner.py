@@ -13,7 +13,7 @@ from queue_core import JobContext, JobQueue
 from queue_core.model.job import Claim, NewJob, new_id
 from queue_core.model.states import Status
 from queue_core.ports.store import ClaimRequest
-from queue_core.worker.runner import AHEAD_MOST, Runner
+from queue_core.worker.runner import MAX_AHEAD, Runner
 from tests.conformance.working import until_status, working
 from tests.waiting import PATIENCE, eventually
 from tests.worker.breaking import BreakingStore
@@ -70,7 +70,7 @@ async def test_fast_jobs_are_fetched_ahead_within_a_bound(jobs: JobQueue, store:
         while not ended.done():
             most = max(most, len(worker._runner._waiting))
             await asyncio.sleep(0)
-    assert most <= AHEAD_MOST
+    assert most <= MAX_AHEAD
     assert store.calls["claim"] < 2000, "it does not go to the store for each"
 
 

@@ -11,7 +11,7 @@ from queue_core import JobContext, JobQueue, Worker
 from queue_core.errors import InvalidJob, SchemaError, StoreUnavailable
 from queue_core.model.events import EventName
 from queue_core.model.job import Outcome, Settled
-from queue_core.runtime import LARGEST
+from queue_core.runtime import MAX_STATEMENT_LENGTH
 from queue_core.worker.settler import _Pace
 from tests.conformance.working import until_status, working
 from tests.waiting import PATIENCE, eventually
@@ -192,7 +192,7 @@ async def test_a_batch_of_outcomes_is_cut_by_its_size(jobs: JobQueue, store: Bre
         assert await eventually(lambda: worker._runner.busy == 0 and store.calls["settle"] == 1)
         store.before.pop("settle").set()
         assert await eventually(lambda: not worker._held)
-    assert max(sizes) <= LARGEST
+    assert max(sizes) <= MAX_STATEMENT_LENGTH
     assert len(sizes) <= 10
 
 

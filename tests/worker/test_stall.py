@@ -21,7 +21,7 @@ from queue_core.model.job import Claim
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.worker import attempt, fetcher
-from queue_core.worker.attempt import LAG, Patience, Watchdog
+from queue_core.worker.attempt import LAG_SECONDS, Patience, Watchdog
 from queue_core.worker.runner import Runner
 from tests.architecture.sources import ROOT
 from tests.conformance.working import PATIENCE, working
@@ -252,7 +252,7 @@ def test_a_plain_worker_whose_loop_never_answers_ends(tmp_path: Path) -> None:
     assert "the event loop has not answered" in done.stderr
 
 
-STALL = LAG * 2
+STALL = LAG_SECONDS * 2
 
 
 async def blocks() -> None:
@@ -317,7 +317,7 @@ async def test_what_an_unread_answer_to_the_end_of_others_holds_is_given_back(
     jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next job of an ordering key is claimed in the trip that ends the one before."""
-    monkeypatch.setattr(fetcher, "HANDED_ON", PATIENCE)
+    monkeypatch.setattr(fetcher, "HAND_ON_SECONDS", PATIENCE)
     hearts = Hearts(jobs, monkeypatch)
     real: Any = jobs.store.settle_and_claim  # type: ignore[attr-defined]
     given: list[Claim] = []

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from queue_core import JobQueue
-from queue_core.worker.supervisor import SILENCE
+from queue_core.worker.supervisor import SILENCE_SECONDS
 from tests.waiting import PATIENCE, eventually, until
 from tests.worker.test_supervisor import exists, serving
 
@@ -84,7 +84,7 @@ async def test_a_worker_whose_outcomes_wait_for_the_store_is_not_killed(tmp_path
             connection.execute("BEGIN IMMEDIATE")
             (tmp_path / "gate").touch()
             service.send(signal.SIGTERM)
-            assert not until(lambda: service.process.poll() is not None, GRACE + SILENCE + 3), service.log
+            assert not until(lambda: service.process.poll() is not None, GRACE + SILENCE_SECONDS + 3), service.log
             connection.execute("ROLLBACK")
         assert service.code() == 0, service.log
     assert str(await handle.status()) == "completed"

@@ -24,7 +24,7 @@ from jobconsole.cli.selection import (
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import LAST_LINES, job_body, operation_body, show_job, show_jobs, show_log
 from queue_core.errors import FilterError
-from queue_core.model.job import LINES
+from queue_core.model.job import MAX_LOG_LINES
 
 if TYPE_CHECKING:
     from queue_core.model.filters import Filter
@@ -81,7 +81,11 @@ def add_arguments(parser: Parser) -> None:
     logs = add("logs", run_logs, "the lines that a job's handlers wrote, the oldest first")
     logs.add_argument("id", metavar="ID")
     logs.add_argument(
-        "--limit", type=whole(1, LINES), default=LINES, metavar="N", help="the last N lines (default all)"
+        "--limit",
+        type=whole(1, MAX_LOG_LINES),
+        default=MAX_LOG_LINES,
+        metavar="N",
+        help="the last N lines (default all)",
     )
     stack.add_arguments(add("stack", stack.run, "where a running job is: its worker is asked, and answers within 2 s"))
     enqueue.add_arguments(add("enqueue", enqueue.run, "put a job in; prints its id"))

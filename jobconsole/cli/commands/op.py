@@ -217,12 +217,12 @@ def run_watch(options: argparse.Namespace, output: Output) -> int:
 
 async def _abandoned(jobs: JobQueue, operation: Operation) -> bool:
     """Return whether an operation will never start, and report it: the process that wrote its jobs down is gone."""
-    from queue_core.model.operation import ABANDONED, NEVER_STARTED
+    from queue_core.model.operation import ABANDONED_SECONDS, NEVER_STARTED
 
     if operation.state != "preparing":
         return False
     now = (await jobs.inspector.overview()).now
-    if (now - operation.updated_at).total_seconds() <= ABANDONED:
+    if (now - operation.updated_at).total_seconds() <= ABANDONED_SECONDS:
         return False
     number = operation.number
     fail(f"operation #{number} was never begun: {NEVER_STARTED}; 'jobconsole op cancel {number}' ends it")

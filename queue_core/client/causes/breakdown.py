@@ -14,32 +14,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from queue_core.client.causes.fields import TOP, bounded, fields, most, rendered
+from queue_core.client.causes.fields import TOP_VALUES, bounded, fields, most, rendered
 from queue_core.model.filters import Filter, Term, host_of
 from queue_core.model.job import Job
 from queue_core.model.report import Breakdown, DeadCounts, Dimension, Share
 from queue_core.model.states import Status
 from queue_core.ports.inspector import Inspector
 
-SECONDS = 0.2
+READ_SECONDS = 0.2
 """After which no more jobs are read; what was read is then taken apart in 0.1 to 0.2 s."""
-NEWEST = 1_000
+NEWEST_JOBS = 1_000
 """Newest dead jobs that are looked at."""
-PART = 125
+JOBS_PER_READ = 125
 """Of them in one read."""
-SEEKS = 20
+SEEK_PLACES = 20
 """Places in the time before at which others are looked at."""
-EACH = 50
+JOBS_PER_PLACE = 50
 """Jobs at such a place."""
-TOGETHER = 5
+PLACES_PER_READ = 5
 """Places that are read at a time."""
-COMPLETED, AMONG = 400, 20_000
+COMPLETED_COMPARED, COMPLETED_READ = 400, 20_000
 """Completed jobs of the type that are compared with, and among how many of the newest completed ones."""
 
 _STATUS = {status: Term("status", "=", status.value) for status in Status}
 
 
-async def breakdown(inspector: Inspector, signature: str, seconds: float = SECONDS) -> Breakdown:
+async def breakdown(inspector: Inspector, signature: str, seconds: float = READ_SECONDS) -> Breakdown:
     """Return what the dead jobs of an error have in common; after so many `seconds` it reads no more.
 
     Raises:
@@ -72,12 +72,12 @@ class _Sample:
 
     async def read(self) -> None:
         """Read the newest first, then what they are compared with, then more of them."""
-        await self._take(None, PART)
+        await self._take(None, JOBS_PER_READ)
         counting = asyncio.ensure_future(self._inspector.dead_counts(self.signature))
         try:
             if self.dead:
                 where = Filter((_STATUS[Status.COMPLETED], Term("type", "=", self.usual_type())))
-                self.completed = await self._inspector.sample(where, COMPLETED, among=AMONG)
+                self.completed = await self._inspector.sample(where, COMPLETED_COMPARED, among=COMPLETED_READ)
             await self._more()
             await asyncio.wait({counting}, timeout=max(0.0, self._deadline - time.monotonic()))
             if counting.done():
@@ -88,23 +88,25 @@ class _Sample:
 
     async def _more(self) -> None:
         """Read the rest of the newest."""
-        while PART <= len(self.dead) < NEWEST and time.monotonic() < self._deadline:
+        while JOBS_PER_READ <= len(self.dead) < NEWEST_JOBS and time.monotonic() < self._deadline:
             before = len(self.dead)
-            await self._take(min(job.updated_at for job in self.dead.values()), PART)
-            if len(self.dead) < before + PART // 2:
+            await self._take(min(job.updated_at for job in self.dead.values()), JOBS_PER_READ)
+            if len(self.dead) < before + JOBS_PER_READ // 2:
                 return
 
     async def _seek(self, first: datetime | None) -> None:
         """Read some from everywhere in the time before the newest."""
-        if len(self.dead) < NEWEST or first is None:
+        if len(self.dead) < NEWEST_JOBS or first is None:
             return
         last = min(job.updated_at for job in self.dead.values())
-        step = (last - first) / SEEKS
-        places = [last - step * number for number in range(1, SEEKS + 1)]
-        for start in range(0, SEEKS, TOGETHER):
+        step = (last - first) / SEEK_PLACES
+        places = [last - step * number for number in range(1, SEEK_PLACES + 1)]
+        for start in range(0, SEEK_PLACES, PLACES_PER_READ):
             if time.monotonic() >= self._deadline:
                 return
-            await asyncio.gather(*(self._take(place, EACH) for place in places[start : start + TOGETHER]))
+            await asyncio.gather(
+                *(self._take(place, JOBS_PER_PLACE) for place in places[start : start + PLACES_PER_READ])
+            )
 
     async def _take(self, before: datetime | None, limit: int) -> None:
         jobs = await self._inspector.sample(self.where, limit, before)
@@ -159,7 +161,7 @@ def _dimensions(dead: Sequence[Job], completed: Sequence[Job], counts: DeadCount
         of = len(completed) if name != "type" else 0
         shares = [
             Share(bounded(value), number / total, other[value] / of if of else None, rendered(Term(name, "=", value)))
-            for value, number in most(found, TOP)
+            for value, number in most(found, TOP_VALUES)
         ]
         known = total if counted else sum(1 for job in dead if values_of(job))
         yield Dimension(name, tuple(shares), len(found), known, counted and known == counts.total)

@@ -15,13 +15,13 @@ from queue_core.model.report import Breakdown, Dimension
 from queue_core.model.states import Status
 from queue_core.ports.inspector import Inspector
 
-AMONG = 20_000
+COMPLETED_READ = 20_000
 """Newest completed jobs among which one of the type is looked for."""
-MOST_PAIRS = 50
+MAX_PAIRS = 50
 """Completed jobs that one can be compared with."""
-FIELDS = 500
+MAX_FIELDS = 500
 """Fields that are compared; a payload may have a mebibyte of them."""
-DEPTH = 8
+MAX_DEPTH = 8
 """Levels of a payload that are looked into; what is below is compared as a whole."""
 
 
@@ -76,13 +76,15 @@ async def compare(inspector: Inspector, job_id: str, back: int = 0) -> Compariso
     """
     failing = await inspector.get(job_id)
     where = Filter((Term("status", "=", Status.COMPLETED.value), Term("type", "=", failing.type)))
-    limit = min(back, MOST_PAIRS - 1) + 2
-    sample, causes = await asyncio.gather(inspector.sample(where, limit + 1, among=AMONG), _causes(inspector, failing))
+    limit = min(back, MAX_PAIRS - 1) + 2
+    sample, causes = await asyncio.gather(
+        inspector.sample(where, limit + 1, among=COMPLETED_READ), _causes(inspector, failing)
+    )
     found = [job for job in sample if job.id != failing.id][:limit]
     if not found:
         return Comparison(failing, None, (), older=False)
     place = min(back, len(found) - 1)
-    older = place + 1 < min(len(found), MOST_PAIRS)
+    older = place + 1 < min(len(found), MAX_PAIRS)
     # A sample has no long payloads.
     completed = found[place] if found[place].payload is not None else await inspector.get(found[place].id)
     fields = _fields(failing.payload, completed.payload)
@@ -113,8 +115,8 @@ def _fields(failing: Any, completed: Any) -> tuple[ComparedField, ...]:
     if not isinstance(failing, dict) or not isinstance(completed, dict):
         return ()
     found: list[ComparedField] = []
-    for one in _walk("", failing, completed, DEPTH):
-        if len(found) == FIELDS:
+    for one in _walk("", failing, completed, MAX_DEPTH):
+        if len(found) == MAX_FIELDS:
             break
         found.append(one)
     return (*(one for one in found if one.sign != "-"), *(one for one in found if one.sign == "-"))

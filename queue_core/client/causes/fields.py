@@ -16,27 +16,27 @@ from queue_core.model.job import Job
 from queue_core.model.report import Dimension, Share
 from queue_core.model.text import MARK, storable
 
-TOP = 3
+TOP_VALUES = 3
 """Values of a property."""
-FIELDS = 3
+FIELDS_SHOWN = 3
 """Fields of payloads that are shown."""
-DEPTH = 6
+MAX_DEPTH = 6
 """Levels of a payload that are looked into."""
-ITEMS = 3
+ITEMS_READ = 3
 """Elements of an array that are looked into."""
-PATHS = 100
+MAX_PATHS = 100
 """Fields of one payload that are looked at."""
-LONGEST = 200
+MAX_VALUE_LENGTH = 200
 """Characters of a value that are compared."""
-SHOWN = 60
+VALUE_LENGTH_SHOWN = 60
 """Characters of a long text by which it is found again."""
-KEY = 100
+MAX_PATH_LENGTH = 100
 """Characters of a path that are looked at."""
-SPREAD = 8
+MIN_DISTINCT_NUMBERS = 8
 """Different numbers of a field from which on they are compared with a threshold."""
-SURE = 1.64
+SIGNIFICANCE = 1.64
 """Standard deviations by which a share may differ by chance: of 20 without meaning one or two seem to have some."""
-LEAST = 0.05
+MIN_SHARE_DIFFERENCE = 0.05
 """Difference of shares from which on a field is worth a line."""
 ABSENT = "absent"
 _WORDS = {None: "null", True: "true", False: "false"}
@@ -56,17 +56,19 @@ class Leaf:
 def leaves(payload: Mapping[str, Any]) -> dict[str, Leaf]:
     """Return the values of a payload by their paths, such as `to.0`; of a large payload the first ones."""
     found: dict[str, Leaf] = {}
-    _collect(payload, "", DEPTH, found)
+    _collect(payload, "", MAX_DEPTH, found)
     return found
 
 
 def _collect(value: Any, path: str, depth: int, found: dict[str, Leaf]) -> None:
-    if len(found) >= PATHS or len(path) > KEY:
+    if len(found) >= MAX_PATHS or len(path) > MAX_PATH_LENGTH:
         return
     if isinstance(value, dict | list):
         if isinstance(value, list) and path:
             found[path] = Leaf(f"{len(value)} items" if len(value) != 1 else "1 item", plain=False)
-        children: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value[:ITEMS])
+        children: Iterable[tuple[Any, Any]] = (
+            value.items() if isinstance(value, dict) else enumerate(value[:ITEMS_READ])
+        )
         for key, child in children if depth else ():
             _collect(child, f"{path}.{key}" if path else str(key), depth - 1, found)
     elif path:
@@ -96,14 +98,14 @@ def scalar(value: bool | float | None) -> str:
 
 
 def bounded(text: str) -> str:
-    """Return a value as it is compared: one that is longer than `LONGEST` characters is cut, with a mark."""
-    text = storable(text[: LONGEST + 1])
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + MARK
+    """Return a value as it is compared: one that is longer than `MAX_VALUE_LENGTH` characters is cut, with a mark."""
+    text = storable(text[: MAX_VALUE_LENGTH + 1])
+    return text if len(text) <= MAX_VALUE_LENGTH else text[: MAX_VALUE_LENGTH - 1] + MARK
 
 
 def rendered(term: Term) -> str:
     """Return a term of a filter as text; "" where it cannot be typed."""
-    text = render(Filter((term,))) if 0 < len(term.value) <= LONGEST else ""
+    text = render(Filter((term,))) if 0 < len(term.value) <= MAX_VALUE_LENGTH else ""
     return text if text.isprintable() else ""
 
 
@@ -116,7 +118,7 @@ def fields(dead: Sequence[Job], completed: Sequence[Job]) -> tuple[list[Dimensio
     for path in paths if here else ():
         field = _Contrast(path, [payload.get(path) for payload in here], [payload.get(path) for payload in there])
         score, dimension = field.best()
-        if score >= LEAST:
+        if score >= MIN_SHARE_DIFFERENCE:
             candidates.append((score, path, dimension))
     chosen: list[Dimension] = []
     for _, path, dimension in sorted(candidates, key=lambda one: (-one[0], one[1].count("."), one[1])):
@@ -124,7 +126,7 @@ def fields(dead: Sequence[Job], completed: Sequence[Job]) -> tuple[list[Dimensio
         # An array and its elements, an object and its fields mean the same.
         if not any(path.startswith(f"{name}.") or name.startswith(f"{path}.") for name in names):
             chosen.append(dimension)
-    return chosen[:FIELDS], len(paths)
+    return chosen[:FIELDS_SHOWN], len(paths)
 
 
 class _Contrast:
@@ -152,8 +154,10 @@ class _Contrast:
         found = {text: _surely(number, here, completed[text], there) for text, number in most(dead, 20)}
         order = sorted(found, key=lambda text: (-found[text], -dead[text], text))
         score = found[order[0]]
-        shares = tuple(share(text) for text in order[:TOP] if found[text] >= LEAST or text == order[0])
-        threshold = self._threshold() if len(dead) >= SPREAD else None
+        shares = tuple(
+            share(text) for text in order[:TOP_VALUES] if found[text] >= MIN_SHARE_DIFFERENCE or text == order[0]
+        )
+        threshold = self._threshold() if len(dead) >= MIN_DISTINCT_NUMBERS else None
         if threshold and threshold[0] > score:
             score, shares = threshold[0], (threshold[1],)
         distinct = len([text for text in dead if text in plain])
@@ -184,7 +188,7 @@ class _Contrast:
         if not self._filtered or not leaf.plain:
             return ""
         if leaf.text.endswith(MARK):
-            return rendered(Term(f"payload.{self._path}", "~", leaf.text[:SHOWN]))
+            return rendered(Term(f"payload.{self._path}", "~", leaf.text[:VALUE_LENGTH_SHOWN]))
         return rendered(Term(f"payload.{self._path}", sign, leaf.text))
 
 
@@ -207,7 +211,7 @@ def _bound(number: int, of: int, sign: int) -> float:
     """Return the lower or upper end of the share that is behind a share in a sample, after Wilson."""
     if of == 0:
         return 0.0
-    share, square = number / of, SURE * SURE
+    share, square = number / of, SIGNIFICANCE * SIGNIFICANCE
     centre = share + square / (2 * of)
-    width = SURE * sqrt(share * (1 - share) / of + square / (4 * of * of))
+    width = SIGNIFICANCE * sqrt(share * (1 - share) / of + square / (4 * of * of))
     return (centre + sign * width) / (1 + square / of)

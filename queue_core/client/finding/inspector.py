@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from queue_core.client.finding.search import MOST_FOUND, SearchProgress, TextSearch
-from queue_core.client.operating.signatures import WINDOW, states_of
+from queue_core.client.finding.search import MAX_FOUND, SearchProgress, TextSearch
+from queue_core.client.operating.signatures import NEW_WINDOW, states_of
 from queue_core.errors import FilterError
 from queue_core.model.filters import Filter, Term, contains, render, set_of
 from queue_core.model.job import Job
@@ -20,13 +20,13 @@ from queue_core.model.triage.signatures import SignatureState
 from queue_core.model.validation import ALL_QUEUES
 from queue_core.ports.inspector import Inspector
 
-MOST_SIGNATURES = 10_000
+MAX_SIGNATURES = 10_000
 """Error signatures whose owners and states are looked at."""
 _DEAD = Term("status", "=", Status.DEAD.value)
 ABOUT_SIGNATURES = frozenset({"owner", "state"})
 FRESH_SECONDS = 1.0
 """How long lists use the signatures that were found; changes look again."""
-KEPT = 16
+KEPT_SEARCHES = 16
 """Searches, and sets of signatures, that are kept."""
 
 
@@ -74,7 +74,7 @@ class FindingInspector:
         self._me = me
         self._rules = rules
         # seconds for which a signature is new or back, as of the last list of them
-        self._window = WINDOW
+        self._window = NEW_WINDOW
         self._sets: OrderedDict[tuple[Filter, float], tuple[float, Term]] = OrderedDict()
         self._searches: OrderedDict[Filter, TextSearch] = OrderedDict()
 
@@ -136,7 +136,7 @@ class FindingInspector:
         search = TextSearch(self.inspector, looked_up)
         self._searches.pop(where, None)
         self._searches[where] = search
-        while len(self._searches) > KEPT:
+        while len(self._searches) > KEPT_SEARCHES:
             self._searches.popitem(last=False)
         return search
 
@@ -156,7 +156,7 @@ class FindingInspector:
         if search is None:
             search = TextSearch(self.inspector, where)
             if (await search.go_on(None)).full:
-                reason = f"more than {MOST_FOUND:,} jobs have this text; narrow the filter"
+                reason = f"more than {MAX_FOUND:,} jobs have this text; narrow the filter"
                 raise FilterError(reason, render(where_of_text), 0)
         # Until its first page is read a search has found nothing, whatever there is.
         await search.begin()
@@ -171,18 +171,18 @@ class FindingInspector:
         if fresh or known is None or now - known[0] >= FRESH_SECONDS:
             known = self._sets[key] = (now, await self._signatures(asked))
             self._sets.move_to_end(key)
-            while len(self._sets) > KEPT:
+            while len(self._sets) > KEPT_SEARCHES:
                 self._sets.popitem(last=False)
         return where.without(ABOUT_SIGNATURES).having(known[1])
 
     async def _signatures(self, asked: Filter) -> Term:
         """Return the term of the signatures whose owner and state are asked for."""
         wanted, rules = asked.without(ABOUT_SIGNATURES), await self._rules()
-        groups = await self.inspector.known_signatures(wanted, self._window, MOST_SIGNATURES + 1)
+        groups = await self.inspector.known_signatures(wanted, self._window, MAX_SIGNATURES + 1)
         if await self._needs_counts(asked, groups, rules.settings):
-            groups = await self.inspector.signatures(wanted, self._window, 1, MOST_SIGNATURES + 1)
-        if len(groups) > MOST_SIGNATURES:
-            reason = f"more than {MOST_SIGNATURES:,} error signatures have dead jobs: name one, as in sig:9f31"
+            groups = await self.inspector.signatures(wanted, self._window, 1, MAX_SIGNATURES + 1)
+        if len(groups) > MAX_SIGNATURES:
+            reason = f"more than {MAX_SIGNATURES:,} error signatures have dead jobs: name one, as in sig:9f31"
             raise FilterError(f"{reason}, beside owner: and state:", render(asked), 0)
         states = await states_of(self.inspector, groups, self._window, rules)
         terms = [term for term in asked.terms if term.field in ABOUT_SIGNATURES]

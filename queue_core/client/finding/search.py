@@ -11,9 +11,9 @@ from queue_core.ports.inspector import Inspector
 
 SEARCH_SECONDS = 2.0
 """How long a person waits for a search at a time."""
-MOST_FOUND = 10_000
+MAX_FOUND = 10_000
 """Jobs that a search finds at most."""
-PAGE_LEAST, PAGE_MOST, PAGE_SECONDS = 500, 10_000, 0.1
+MIN_PAGE, MAX_PAGE, PAGE_SECONDS = 500, 10_000, 0.1
 """Jobs of a page, and how long reading one should take: so long the store is busy with it."""
 
 
@@ -48,14 +48,14 @@ class TextSearch:
         self._looked_at = self._total = 0
         self._cursor: str | None = None
         self._done = False
-        self._size = PAGE_LEAST
+        self._size = MIN_PAGE
         self._lock = asyncio.Lock()
         self._began = time.time()
 
     @property
     def progress(self) -> SearchProgress:
         """How far it has come."""
-        full = len(self._found) >= MOST_FOUND
+        full = len(self._found) >= MAX_FOUND
         total = max(self._total, self._looked_at)
         return SearchProgress(len(self._found), self._looked_at, total, self._done, full, self._began)
 
@@ -67,7 +67,7 @@ class TextSearch:
     @property
     def ended(self) -> bool:
         """Whether it goes no further."""
-        return self._done or len(self._found) >= MOST_FOUND
+        return self._done or len(self._found) >= MAX_FOUND
 
     async def begin(self) -> SearchProgress:
         """Look at the first page, unless others have."""
@@ -100,7 +100,7 @@ class TextSearch:
         self._cursor, self._done = page.cursor, page.cursor is None
         took = time.monotonic() - began
         if took < PAGE_SECONDS / 2:
-            self._size = min(2 * self._size, PAGE_MOST)
+            self._size = min(2 * self._size, MAX_PAGE)
         elif took > 2 * PAGE_SECONDS:
-            self._size = max(self._size // 2, PAGE_LEAST)
+            self._size = max(self._size // 2, MIN_PAGE)
         return took

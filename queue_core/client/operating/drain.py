@@ -30,11 +30,11 @@ OPENED = "the queue was opened"
 """The note of a drain that ended so."""
 DRAINS = "drains #"
 """With the drain's number behind it: how the reason of a drain's move begins."""
-MOST_MOVED = 1_000_000
+MAX_MOVED = 1_000_000
 """Jobs that are moved; workers run the others."""
-PAGE = 200
+OPERATIONS_PER_READ = 200
 """Operations that are read at a time, to find a later drain of a queue, or the move of a drain."""
-LEFT_ALONE = 10.0
+TAKEOVER_SECONDS = 10.0
 """Seconds after the last step of a drain that has not begun, or of its move, at which executors take the next one."""
 
 
@@ -134,7 +134,7 @@ async def _write_move(store: OperationStore, inspector: Inspector, drain: Operat
 
 
 async def carry_on(store: OperationStore, inspector: Inspector, operation: Operation) -> None:
-    """Take the next step of a preparing drain, or of its move, which its author has left alone for `LEFT_ALONE`.
+    """Take the next step of a preparing drain, or of its move, which its author has left alone for `TAKEOVER_SECONDS`.
 
     The author went away, or its store did. Any number of executors may do this at one moment, and the author, too.
     """
@@ -142,7 +142,7 @@ async def carry_on(store: OperationStore, inspector: Inspector, operation: Opera
     if not is_drain and not (operation.request.verb == "move" and operation.request.why.startswith(DRAINS)):
         return
     overview = await inspector.overview()
-    if (overview.now - operation.updated_at).total_seconds() < LEFT_ALONE:
+    if (overview.now - operation.updated_at).total_seconds() < TAKEOVER_SECONDS:
         return
     if is_drain:
         closed = any(one.name == queue_of(operation) and one.closed for one in overview.queues)
@@ -198,7 +198,7 @@ async def drained_again(store: OperationStore, drain: Operation) -> bool:
 async def _later(store: OperationStore, number: int) -> AsyncIterator[Operation]:
     """Yield the operations behind one, the newest first."""
     before: int | None = None
-    while page := await store.list_operations(PAGE, before):
+    while page := await store.list_operations(OPERATIONS_PER_READ, before):
         for one in page:
             if one.number <= number:
                 return
@@ -209,7 +209,7 @@ async def _later(store: OperationStore, number: int) -> AsyncIterator[Operation]
 async def waiting_ids(inspector: Inspector, queue: str) -> list[str]:
     """Return the ids of the jobs that wait in a queue."""
     waits = [Term("status", "=", status, negated=True) for status in Status if status not in WAITING]
-    return await inspector.ids(Filter((Term("queue", "=", queue), *waits)), MOST_MOVED)
+    return await inspector.ids(Filter((Term("queue", "=", queue), *waits)), MAX_MOVED)
 
 
 def move_of(drain: Operation) -> OperationRequest:
@@ -231,6 +231,6 @@ def is_move_of(operation: Operation, number: int) -> bool:
 
 async def end_drains(store: OperationStore, queue: str) -> None:
     """End the operations that drain a queue, which was opened."""
-    for one in await store.list_operations(MOST_MOVED, unfinished=True):
+    for one in await store.list_operations(MAX_MOVED, unfinished=True):
         if (one.request.verb, one.request.label) == ("drain", label_of(queue)):
             await store.move(one.number, "cancelled", OPENED)

@@ -20,7 +20,7 @@ from queue_core.ports.operations import OperationStore
 logger = logging.getLogger("queue_core.operations")
 
 
-CHUNK = 500
+STEP_MEMBERS = 500
 """Members of a step: few enough that other transactions do not wait for it, enough to be fast."""
 RATED_STEP = 0.25
 """Seconds of its rate that one step of a throttled operation takes."""
@@ -30,7 +30,7 @@ CANARY_POLL = 0.5
 """Seconds between two reads of a canary's outcomes."""
 ABANDON_POLL = 60.0
 """Seconds between two searches for abandoned operations."""
-MOST = 100
+MAX_CONCURRENT = 100
 """Operations that run concurrently."""
 HELD_SECONDS = 10.0
 """Seconds until an operation is tried again whose jobs need what another transaction holds: a try takes seconds."""
@@ -79,7 +79,7 @@ class Executor:
         """
         wait = POLL_SECONDS
         # The oldest first: a drain before its move.
-        unfinished = list(reversed(await self._store.list_operations(MOST, unfinished=True)))
+        unfinished = list(reversed(await self._store.list_operations(MAX_CONCURRENT, unfinished=True)))
         self._held = {one.number: self._held[one.number] for one in unfinished if one.number in self._held}
         for operation in unfinished:
             try:
@@ -161,7 +161,7 @@ class Executor:
 
     async def _step(self, operation: Operation) -> float:
         number, rate = operation.number, operation.request.rollout.rate
-        most = CHUNK if rate is None else max(1, min(CHUNK, round(rate * RATED_STEP)))
+        most = STEP_MEMBERS if rate is None else max(1, min(STEP_MEMBERS, round(rate * RATED_STEP)))
         single = self._single.get(number, 0)
         if single:
             self._single[number] = single - 1

@@ -9,13 +9,13 @@ from queue_core.client.operating.guarded import DryRunnable
 from queue_core.client.operations import Operations, this_author
 from queue_core.errors import FilterError, InvalidArgument, QueueCoreError
 from queue_core.model.filters import filter_of
-from queue_core.model.filters.saved import LONGEST_SAVED, MOST_SAVED, SavedFilter, check_saved_name
+from queue_core.model.filters.saved import LONGEST_SAVED, MAX_SAVED, SavedFilter, check_saved_name
 from queue_core.model.operation import Author, Operation, OperationRequest
 from queue_core.ports.inspector import Inspector
 from queue_core.ports.operations import OperationStore
 
 _LABEL = "filter "
-TRIES = 10
+CHANGE_TRIES = 10
 """Tries of a change that others overtake."""
 
 
@@ -54,8 +54,8 @@ class SavedFilters(DryRunnable):
         self._check("filter save")
         text = check_saved_filter(name, where)
         known = await self.list()
-        if len(known) >= MOST_SAVED and check_saved_name(name) not in {saved.name for saved in known}:
-            raise InvalidArgument(f"{MOST_SAVED} filters are saved, and there can be no more: remove one first")
+        if len(known) >= MAX_SAVED and check_saved_name(name) not in {saved.name for saved in known}:
+            raise InvalidArgument(f"{MAX_SAVED} filters are saved, and there can be no more: remove one first")
         return await self._change(OperationRequest("save", _label(name), author or this_author(), why), text)
 
     async def remove(self, name: str, *, why: str = "", author: Author | None = None) -> int:
@@ -98,7 +98,7 @@ class SavedFilters(DryRunnable):
 
         async def act() -> str:
             at = (await self._operations.get(numbers[0])).created_at.timestamp()
-            for _ in range(TRIES):
+            for _ in range(CHANGE_TRIES):
                 saved = await self._read(name)
                 if undoes and saved.before(undoes) is None:
                     break
@@ -114,7 +114,7 @@ class SavedFilters(DryRunnable):
     async def _forget_removed(self) -> None:
         """Keep no more removed filters than others; the oldest ones can be brought back no more."""
         removed = [saved for saved in await self._inspector.saved_filters() if not saved.text]
-        for saved in sorted(removed, key=lambda one: one.at)[: max(0, len(removed) - MOST_SAVED)]:
+        for saved in sorted(removed, key=lambda one: one.at)[: max(0, len(removed) - MAX_SAVED)]:
             await self._store.set_filter(saved.name, saved.changed_by, None)
 
 

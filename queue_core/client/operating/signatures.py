@@ -38,7 +38,7 @@ from queue_core.model.triage.signatures import (
     judge,
     undone,
 )
-from queue_core.model.validation import FARTHEST, check_seconds
+from queue_core.model.validation import MAX_DELAY_SECONDS, check_seconds
 from queue_core.ports.inspector import Inspector
 from queue_core.ports.operations import OperationStore
 
@@ -51,17 +51,17 @@ def duration(seconds: float) -> str:
     return f"{seconds:g}s"
 
 
-WINDOW = 900.0
+NEW_WINDOW = 900.0
 """Seconds for which a signature is new, or back, unless a caller has another window."""
 RUNBOOKS_SECONDS = 10.0
 """Between two reads of the runbooks that workers announce."""
-MOST_TYPES = 200
+MAX_TYPES = 200
 """Types whose runs are read at once."""
-MOST_BEGINNING = 100
+MAX_BEGINNING = 100
 """Signatures with the same beginning that are looked at."""
-TRIES = 10
+CHANGE_TRIES = 10
 """Tries of a change that others overtake."""
-MOST_GROWTH = 1_000_000
+MAX_GROWTH = 1_000_000
 """Times as many dead jobs, at most, until which a mute may last."""
 VERBS = frozenset(get_args(SignatureVerb))
 """The verbs on signatures, which `undo` takes back."""
@@ -79,15 +79,15 @@ class StatesRead(NamedTuple):
 async def read_states(
     inspector: Inspector,
     groups: Sequence[SignatureInfo],
-    window: float = WINDOW,
+    window: float = NEW_WINDOW,
     book: RuleBook = NO_BOOK,
 ) -> StatesRead:
     """Return the states of groups of dead jobs, as `states_of` does, and what they were made from.
 
-    Of the types of the groups, then of all that are announced, the runs of the first `MOST_TYPES` are read.
+    Of the types of the groups, then of all that are announced, the runs of the first `MAX_TYPES` are read.
     """
     names = [group.signature for group in groups]
-    types = list(dict.fromkeys([*(name for group in groups for name, _ in group.types), *book.types]))[:MOST_TYPES]
+    types = list(dict.fromkeys([*(name for group in groups for name, _ in group.types), *book.types]))[:MAX_TYPES]
     (now, facts), deaths, runs, found = await asyncio.gather(
         inspector.signature_facts(names),
         inspector.signature_deaths(names),
@@ -107,7 +107,7 @@ async def read_states(
 
 
 async def states_of(
-    inspector: Inspector, groups: Sequence[SignatureInfo], window: float = WINDOW, book: RuleBook = NO_BOOK
+    inspector: Inspector, groups: Sequence[SignatureInfo], window: float = NEW_WINDOW, book: RuleBook = NO_BOOK
 ) -> Mapping[str, SignatureState]:
     """Return the states of groups of dead jobs, by signature; new and regressed ones are so for `window` seconds."""
     return (await read_states(inspector, groups, window, book)).states if groups else {}
@@ -131,7 +131,7 @@ class Signatures(DryRunnable):
 
     # -- reads
 
-    async def states(self, groups: Sequence[SignatureInfo], window: float = WINDOW) -> Mapping[str, SignatureState]:
+    async def states(self, groups: Sequence[SignatureInfo], window: float = NEW_WINDOW) -> Mapping[str, SignatureState]:
         """Return the states of groups of dead jobs, by signature; new and regressed ones are so for the window."""
         return await states_of(self._inspector, groups, window, await self.rules())
 
@@ -148,7 +148,7 @@ class Signatures(DryRunnable):
         """Return the owner, runbook and link that the configuration and the task give a group of dead jobs."""
         return (await self.rules()).of(group)
 
-    async def get(self, signature: str, window: float = WINDOW) -> tuple[SignatureInfo, SignatureState]:
+    async def get(self, signature: str, window: float = NEW_WINDOW) -> tuple[SignatureInfo, SignatureState]:
         """Return a group of dead jobs, by its signature or a beginning of it that no other has, and its state.
 
         Raises:
@@ -166,16 +166,16 @@ class Signatures(DryRunnable):
     async def died_of(self, beginning: str) -> Mapping[str, str]:
         """Return the signatures that begin so of which jobs have died, dead still or not, with their titles.
 
-        Of more than `MOST_BEGINNING`, only some.
+        Of more than `MAX_BEGINNING`, only some.
         """
         if storable(beginning) != beginning:
             return {}
         beginning = beginning.lower()
-        titles = {beginning: beginning} | await self._inspector.titles(beginning, MOST_BEGINNING)
+        titles = {beginning: beginning} | await self._inspector.titles(beginning, MAX_BEGINNING)
         died = {one.signature for one in await self._inspector.signature_deaths(list(titles))}
         return {name: title for name, title in titles.items() if name in died}
 
-    async def known(self, signature: str, window: float = WINDOW) -> tuple[SignatureInfo, SignatureState]:
+    async def known(self, signature: str, window: float = NEW_WINDOW) -> tuple[SignatureInfo, SignatureState]:
         """Return a signature as `get` does; also one none of whose jobs is dead any more, which counts 0 jobs.
 
         Raises:
@@ -221,11 +221,11 @@ class Signatures(DryRunnable):
             return await self._set(signature, "mute", "off", why, author, _unset, "muted")
         if [for_, until, until_growth].count(None) != 2:
             raise InvalidArgument("a mute is for a time, until a time, or until a growth: give one of them")
-        if until_growth is not None and not 1 < until_growth <= MOST_GROWTH:
-            text = f"a mute ends when there are more than 1 and at most {MOST_GROWTH:,} times as many dead jobs"
+        if until_growth is not None and not 1 < until_growth <= MAX_GROWTH:
+            text = f"a mute ends when there are more than 1 and at most {MAX_GROWTH:,} times as many dead jobs"
             raise InvalidArgument(f"{text}, not {until_growth:g}")
         seconds = None if for_ is None else check_seconds(for_, "the time of a mute")
-        if seconds is not None and seconds > FARTHEST:
+        if seconds is not None and seconds > MAX_DELAY_SECONDS:
             raise InvalidArgument(f"the time of a mute: {for_!r} is more than a hundred years")
 
         def muted(group: SignatureInfo, now: float) -> Mapping[str, Any]:
@@ -367,7 +367,7 @@ class Signatures(DryRunnable):
             return facts, after(facts, now, number)
 
         async def act() -> None:
-            for _ in range(TRIES):
+            for _ in range(CHANGE_TRIES):
                 facts, wanted = await foreseen(numbers[0])
                 if wanted is None:
                     break

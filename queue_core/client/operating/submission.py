@@ -22,7 +22,7 @@ from queue_core.model.operation import VERBS, Operation, OperationRequest
 from queue_core.model.states import FINAL
 from queue_core.ports.operations import OperationStore
 
-ADDED = 1000
+MEMBERS_PER_WRITE = 1000
 """Members written at a time: some 40 ms, so that it succeeds on a busy machine, too."""
 REFUSED = (InvalidArgument, InvalidJob, NotFound, QueueClosed, QueueFull)
 """Errors of changes that have changed nothing, since they were asked for what cannot be, or cannot be now."""
@@ -69,11 +69,11 @@ async def _add(
 ) -> Operation:
     """Write members until all are, or the operation has ended; return it."""
     on_ended = VERBS[operation.request.verb].states <= FINAL
-    for start in range(0, len(ids), ADDED):
+    for start in range(0, len(ids), MEMBERS_PER_WRITE):
         if operation.ended:
             break
         ended = max(0.0, time.monotonic() - chosen) if on_ended else None
-        operation = await store.add(operation.number, ids[start : start + ADDED], ended)
+        operation = await store.add(operation.number, ids[start : start + MEMBERS_PER_WRITE], ended)
         progress(operation)
     return operation
 

@@ -29,9 +29,9 @@ from queue_core.model.validation import check_delay, check_queue_name, check_rol
 from queue_core.ports.inspector import Inspector
 from queue_core.ports.operations import OperationStore
 
-LATELY = 1000
+VERDICT_JOBS = 1000
 """How many of the last retried jobs decide whether an operation is stopped; also the members of a part."""
-ENOUGH = 20
+MIN_OUTCOMES = 20
 """Outcomes that have to be known before an operation is stopped behind its canary."""
 Verdict = Literal["go", "wait", "stop"]
 
@@ -53,7 +53,7 @@ def judge(operation: Operation, outcomes: Outcomes) -> Verdict:
             return "stop"
         certain = percent is not None and failed + open_ <= most
         return "go" if certain or not open_ else "wait"
-    if percent is None or outcomes.ended < ENOUGH:
+    if percent is None or outcomes.ended < MIN_OUTCOMES:
         return "go"
     return "stop" if 100 * outcomes.dead > percent * outcomes.ended else "go"
 
@@ -87,10 +87,10 @@ async def read_outcomes(store: OperationStore, operation: Operation) -> Outcomes
     if operation.in_canary:
         behind = operation.stage.behind
         return await store.outcomes(operation.number, operation.barrier - behind, behind, operation.barrier)
-    return await store.outcomes(operation.number, LATELY)
+    return await store.outcomes(operation.number, VERDICT_JOBS)
 
 
-SERVED = 20
+JOBS_CHECKED = 20
 """Jobs of an operation whose queue and type are looked at: the next ones."""
 
 
@@ -128,7 +128,7 @@ class ReleaseWatch:
         number, queue = operation.number, operation.request.options.queue
         if number not in self._places:
             found = set()
-            for job_id in await self._store.pending(number, SERVED):
+            for job_id in await self._store.pending(number, JOBS_CHECKED):
                 with suppress(JobNotFound):
                     job = await self._inspector.get(job_id)
                     found.add((queue or job.queue, job.type))
@@ -138,20 +138,20 @@ class ReleaseWatch:
 
 RELEASE_SECONDS = 0.5
 """Seconds for which one look at the workers counts for all operations that wait."""
-UNCOUNTED = 100
+OPERATIONS_PER_COUNT = 100
 """Operations whose outcomes are counted at a time."""
-PARTS = 4
+PARTS_PER_ROUND = 4
 """Parts of an operation that are read in one round: some 50 ms."""
-LAZINESS = 20.0
+RECOUNT_DIVISOR = 20.0
 """An operation that has ended is counted again after this part of the time since."""
-MOST_SECONDS = 60.0
+MAX_RECOUNT_SECONDS = 60.0
 """Seconds between two counts at most."""
-GIVEN_UP = 7 * 86400.0
+FINAL_COUNT_SECONDS = 7 * 86400.0
 """Seconds after the end of an operation from which its outcomes stay as they were counted."""
 
 
 class OutcomeCounts:
-    """Counts what became of the jobs of operations, in parts of `LATELY` members; the leader of the workers does."""
+    """Counts what became of the jobs of operations, in parts of `VERDICT_JOBS` members; the leader of workers does."""
 
     def __init__(self, store: OperationStore) -> None:
         self._store = store
@@ -168,7 +168,7 @@ class OutcomeCounts:
         Raises:
             StoreUnavailable: the rest is counted in the next round.
         """
-        found = await self._store.list_uncounted(UNCOUNTED)
+        found = await self._store.list_uncounted(OPERATIONS_PER_COUNT)
         for kept in (self._parts, self._next, self._due):
             for number in kept.keys() - {one.number for one in found}:
                 del kept[number]
@@ -183,14 +183,14 @@ class OutcomeCounts:
         number, over = operation.number, 0.0
         if operation.finished_at is not None:
             over = max(0.0, time.time() - operation.finished_at.timestamp())
-            self._due[number] = time.monotonic() + min(over / LAZINESS, MOST_SECONDS)
+            self._due[number] = time.monotonic() + min(over / RECOUNT_DIVISOR, MAX_RECOUNT_SECONDS)
         parts = self._parts.setdefault(number, {})
         for part in self._wanted(operation, parts):
-            end = min((part + 1) * LATELY, operation.done)
-            parts[part] = await self._store.outcomes(number, LATELY, part * LATELY, end)
+            end = min((part + 1) * VERDICT_JOBS, operation.done)
+            parts[part] = await self._store.outcomes(number, VERDICT_JOBS, part * VERDICT_JOBS, end)
         counted = Outcomes(*(sum(counts) for counts in zip(*parts.values(), strict=True))) if parts else None
         known = counted is None or (counted.looked == operation.processed and not counted.unfinished)
-        final = operation.ended and (known or over > GIVEN_UP)
+        final = operation.ended and (known or over > FINAL_COUNT_SECONDS)
         if counted is not None and operation.outcomes is not None and counted.looked < operation.outcomes.looked:
             counted = operation.outcomes  # a new leader has not read all of its parts yet
         if final or counted != operation.outcomes:
@@ -198,13 +198,13 @@ class OutcomeCounts:
 
     def _wanted(self, operation: Operation, parts: dict[int, Outcomes]) -> list[int]:
         """Return some parts that may have changed, other ones in each round."""
-        count = -(-operation.done // LATELY)
-        last = operation.done // LATELY
+        count = -(-operation.done // VERDICT_JOBS)
+        last = operation.done // VERDICT_JOBS
         open_ = [part for part in range(count) if part not in parts or parts[part].unfinished or part == last]
         if not operation.processed or not open_:
             return []
         start = self._next.get(operation.number, 0)
-        turn = sorted(open_, key=lambda part: (part < start, part))[:PARTS]
+        turn = sorted(open_, key=lambda part: (part < start, part))[:PARTS_PER_ROUND]
         self._next[operation.number] = turn[-1] + 1
         return turn
 

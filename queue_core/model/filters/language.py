@@ -117,12 +117,12 @@ _SIGNS = ":=~<>"
 _REFERENCE = re.compile(r"(?P<turned>[!-]*)@(?P<name>.*)", re.DOTALL)
 """A word without quotes that names a saved filter."""
 _SPACES = re.compile(r"\s*")
-_LONGEST = 4_000
+_MAX_LENGTH = 4_000
 LONGEST_TEXT = 200
 """Characters that can be looked for in texts of jobs."""
 SIGNATURE_STATES = ("new", "regressed", "known", "resolved", "muted")
 """What `state` takes beside the states of jobs."""
-_MOST_TERMS = 50
+_MAX_TERMS = 50
 
 
 def filter_of(where: object) -> Filter:
@@ -144,8 +144,8 @@ def parse(text: str) -> Filter:
     Raises:
         FilterError: an unknown field, an operator or a value that the field does not take, a quote that is not closed.
     """
-    if len(text) > _LONGEST:
-        raise FilterError(f"a filter has at most {_LONGEST:,} characters, this one {len(text):,}", text, _LONGEST)
+    if len(text) > _MAX_LENGTH:
+        raise FilterError(f"a filter has at most {_MAX_LENGTH:,} characters, this one {len(text):,}", text, _MAX_LENGTH)
     terms: list[Term] = []
     trash = False
     for match in _written_terms(text):
@@ -154,8 +154,8 @@ def parse(text: str) -> Filter:
             trash = (term.value == "yes") is not term.negated
         else:
             terms.append(term)
-    if len(terms) > _MOST_TERMS:
-        raise FilterError(f"a filter has at most {_MOST_TERMS} terms, this one {len(terms)}", text, 0)
+    if len(terms) > _MAX_TERMS:
+        raise FilterError(f"a filter has at most {_MAX_TERMS} terms, this one {len(terms)}", text, 0)
     return Filter(tuple(terms), trash)
 
 

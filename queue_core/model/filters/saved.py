@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from queue_core.errors import InvalidArgument
 from queue_core.model.text import safe
 
-MOST_SAVED = 200
+MAX_SAVED = 200
 """Filters that a store keeps."""
 LONGEST_SAVED_NAME, LONGEST_SAVED = 64, 1000
 """Characters of a name, and of a filter."""

@@ -13,7 +13,7 @@ from queue_core.model.states import Status
 from queue_core.model.validation import parse_duration
 
 Operator = Literal["=", "~", "<", ">"]
-WHOLE = 12
+SIGNATURE_DIGITS = 12
 """Digits of a signature."""
 OF_DEAD = frozenset({"died", "owner", "state", "text", "signatures"})
 """Fields that only dead jobs have."""
@@ -72,7 +72,10 @@ class Filter:
             term
             for term in self.terms
             if not term.negated
-            and ((term.field == "died" and not self.trash) or (term.field == "signature" and len(term.value) == WHOLE))
+            and (
+                (term.field == "died" and not self.trash)
+                or (term.field == "signature" and len(term.value) == SIGNATURE_DIGITS)
+            )
         )
 
     @property
@@ -171,7 +174,7 @@ _CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?Z?", re.
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _AGO = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ms|[smhdw])", re.ASCII)
 _NO_TIME = "'{}' is no time; write 02:00..02:30 (UTC), 2026-01-30, 2026-01-30T02:00..2h or 15m"
-_FARTHEST = 100 * 366 * 86400.0
+_MAX_AGE_SECONDS = 100 * 366 * 86400.0
 
 
 class _Point(NamedTuple):
@@ -187,7 +190,7 @@ def _point(text: str, now: datetime) -> _Point:
         return _Point(since, since + timedelta(seconds=1 if match[3] else 60))
     if _AGO.fullmatch(text):
         seconds = parse_duration(text)
-        if seconds > _FARTHEST:
+        if seconds > _MAX_AGE_SECONDS:
             raise ValueError(f"'{text}' is longer ago than any job")
         return _Point(now - timedelta(seconds=seconds), now, True)
     try:

@@ -10,9 +10,9 @@ from queue_core.model.text import safe
 
 LONGEST_RELEASE = 64
 """Characters of a release's name."""
-MOST_RELEASES = 1000
+MAX_RELEASES = 1000
 """Releases that a store keeps; the ones of the lowest place without a live worker are forgotten beyond it."""
-UNKNOWN = 0
+UNKNOWN_RELEASE = 0
 """The number of no release: of attempts whose worker announced none, and of those before releases were stored."""
 
 

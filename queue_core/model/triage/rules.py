@@ -19,7 +19,7 @@ from queue_core.model.triage.checks import LONGEST_LINK, check_link, check_owner
 from queue_core.model.triage.signatures import Ruled, SignatureRule
 from queue_core.model.validation import ALL_QUEUES, SettingsModel, check_name
 
-MOST_RULES = 1_000
+MAX_RULES = 1_000
 """Rules of one kind."""
 
 
@@ -79,13 +79,11 @@ class TriageSettings(SettingsModel):
 
     # by the beginning of a signature
     signatures: dict[Annotated[str, BeforeValidator(_signature)], TriageRule] = Field(
-        default_factory=dict, max_length=MOST_RULES
+        default_factory=dict, max_length=MAX_RULES
     )
-    types: dict[Annotated[str, AfterValidator(_type)], TriageRule] = Field(default_factory=dict, max_length=MOST_RULES)
+    types: dict[Annotated[str, AfterValidator(_type)], TriageRule] = Field(default_factory=dict, max_length=MAX_RULES)
     # * is every queue
-    queues: dict[Annotated[str, AfterValidator(_queue)], TriageRule] = Field(
-        default_factory=dict, max_length=MOST_RULES
-    )
+    queues: dict[Annotated[str, AfterValidator(_queue)], TriageRule] = Field(default_factory=dict, max_length=MAX_RULES)
 
 
 NO_TRIAGE = TriageSettings()

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
-from queue_core.model.triage.release import UNKNOWN, has_greater_version
+from queue_core.model.triage.release import UNKNOWN_RELEASE, has_greater_version
 
 SignatureWord = Literal["new", "regressed", "known", "resolved", "muted"]
 """new: its first death is within the window. known: nothing else. muted: until a time, or until it has grown so often.
@@ -25,7 +25,7 @@ SignatureVerb = Literal["mute", "resolve", "own", "note"]
 
 NEXT, NOW = "next", "now"
 """Resolved in any release that is first seen later, and as of the moment."""
-CHANGES = 10
+KEPT_CHANGES = 10
 """The last changes of a signature that are kept, to undo them."""
 
 
@@ -85,7 +85,7 @@ def changed(facts: SignatureFacts, number: int, **given: Any) -> SignatureFacts:
     """Return facts with other fields, as an operation with this number sets them."""
     before = {name: getattr(facts, name) for name in given if getattr(facts, name) != given[name]}
     after = {name: given[name] for name in before}
-    changes = (*facts.changes, (number, before, after))[-CHANGES:]
+    changes = (*facts.changes, (number, before, after))[-KEPT_CHANGES:]
     return replace(facts, **given, changes=changes)
 
 
@@ -138,7 +138,7 @@ class Resolved(NamedTuple):
 
     def counts(self, release: int, died_at: float, started_at: float) -> bool:
         """Return whether a death on a release, by its number, may bring the signature back; a begin of 0 is unknown."""
-        began = not self.by_begin and release != UNKNOWN
+        began = not self.by_begin and release != UNKNOWN_RELEASE
         return died_at > self.at and (began or started_at > self.at)
 
 
@@ -181,7 +181,7 @@ class ReleaseOrder:
 
     def number(self, name: str) -> int:
         """Return the number of a release; 0: it is unknown."""
-        return next((number for number, (other, *_) in self.known.items() if other == name), UNKNOWN)
+        return next((number for number, (other, *_) in self.known.items() if other == name), UNKNOWN_RELEASE)
 
 
 def came_back(facts: SignatureFacts, deaths: Sequence[SignatureDeaths], order: ReleaseOrder) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from queue_core.model.job import LINES, LogEntry, LogLine, placed
+from queue_core.model.job import MAX_LOG_LINES, LogEntry, LogLine, placed
 from queue_core.model.report import JobStack
 from queue_core.ports.operations import STACKS_IN_ALL, STACKS_OF_A_JOB
 from queue_core.ports.store import StackRequest
@@ -19,7 +19,7 @@ def append(state: MemoryState, line: LogLine) -> bool:
         at = moment(state.clock.now() - line.age)
         row.log.append(LogEntry(place.number, place.token, at, line.text))
         row.log_end = place
-    while row.log and row.log[0].number <= row.log_end.number - LINES:
+    while row.log and row.log[0].number <= row.log_end.number - MAX_LOG_LINES:
         row.log.popleft()
     return True
 

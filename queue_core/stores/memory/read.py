@@ -13,7 +13,7 @@ from typing import Any
 from queue_core.errors import FilterError, JobNotFound
 from queue_core.model.filters import Filter, Searched, Term, matches
 from queue_core.model.filters.saved import SavedFilter
-from queue_core.model.job import LINES, Attempt, Job
+from queue_core.model.job import MAX_LOG_LINES, Attempt, Job
 from queue_core.model.report import (
     Conservation,
     DeadCount,
@@ -204,7 +204,7 @@ class MemoryInspector:
         with self._state.lock:
             return list(self._row(job_id).attempts)
 
-    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+    async def logs(self, job_id: str, limit: int = MAX_LOG_LINES, after: int | None = None) -> LogPage:
         """Return lines of a job's log, oldest first."""
         with self._state.lock:
             return page(self._row(job_id), limit, after)

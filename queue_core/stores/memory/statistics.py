@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from queue_core.model.report import HISTOGRAM_BOUNDS, Release, SeriesPoint, Tally
-from queue_core.model.triage.release import MOST_RELEASES, place_among
+from queue_core.model.triage.release import MAX_RELEASES, place_among
 from queue_core.model.triage.signatures import Resolved, SignatureDeaths
 from queue_core.stores.memory.records import JobRow, Lease, moment
 
@@ -172,7 +172,7 @@ class MemoryReleases:
 
     def _forget(self, in_use: Collection[int]) -> None:
         """Make room for another one by forgetting the first ones that no worker has."""
-        surplus = len(self._known) - MOST_RELEASES + 1
+        surplus = len(self._known) - MAX_RELEASES + 1
         for release in [one for one in self._known if one.number not in in_use][: max(0, surplus)]:
             self._known.remove(release)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from queue_core.errors import InvalidJob, QueueClosed, QueueFull
 from queue_core.model.job import (
-    MOST_LOSSES,
+    MAX_LOSSES,
     Claim,
     Inserted,
     JobResult,
@@ -298,7 +298,7 @@ class MemoryStore:
         with self.state.lock:
             return max(0.0, self.state.due[0][0] - self.state.clock.now()) if self.state.due else None
 
-    async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
+    async def reclaim(self, limit: int, bound: int = MAX_LOSSES) -> list[Reclaimed]:
         with self.state.lock:
             now = self.state.clock.now()
             expired = [

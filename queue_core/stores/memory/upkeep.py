@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from queue_core.model import operation
-from queue_core.model.operation import ABANDONED, NEVER_STARTED
+from queue_core.model.operation import ABANDONED_SECONDS, NEVER_STARTED
 from queue_core.model.states import Status
 from queue_core.stores.memory.records import JobRow
 from queue_core.stores.memory.state import MemoryState
@@ -55,7 +55,7 @@ def _prune_operations(state: MemoryState, now: float) -> None:
 def abandon_operations(state: MemoryState, now: float) -> None:
     """Cancel operations that are still preparing long after their last change."""
     for row in state.operations.values():
-        if row.view.state == "preparing" and now - row.view.updated_at.timestamp() > ABANDONED:
+        if row.view.state == "preparing" and now - row.view.updated_at.timestamp() > ABANDONED_SECONDS:
             row.record = operation.move(row.record, "cancelled", NEVER_STARTED, now) or row.record
 
 

@@ -13,15 +13,15 @@ from queue_core.model.rules import QueueRules, Room, Rules, allowance, band, rul
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
 from queue_core.stores.postgres.session.plans import Ahead, Last, Plan
 
-INLINE = 65_536
+INLINE_BYTES = 65_536
 """Bytes of payloads that come with a claim under the lock. A server that sends to a client which does not read ignores
 time limits, so larger ones are fetched after the commit, when no other claim waits for the queue's lock."""
-WHOLE, PAUSE = 60.0, 200.0
+FULL_SCAN_INTERVAL, FULL_SCAN_PAUSE_FACTOR = 60.0, 200.0
 """Seconds between two scans of all leases; and how many times longer than such a scan takes. It finds what processes
 without these rules have claimed. While a snapshot is held it reads all leases that ended, too."""
-REMEMBERED_MOST = 1000
-"""Running jobs up to which each is remembered: they are named to each other under the lock, see INLINE."""
-NEVER = (1 << 63) - 1
+MAX_REMEMBERED = 1000
+"""Running jobs up to which each is remembered: they are named to each other under the lock, see INLINE_BYTES."""
+ABOVE_ALL_TOKENS = (1 << 63) - 1
 """Above every token: nothing is counted."""
 
 
@@ -49,15 +49,15 @@ class Running:
         self._known, self._above = self.known
         began, running = time.monotonic(), 0
         if rules.concurrency is None:
-            self._known, self._above = (), NEVER
+            self._known, self._above = (), ABOVE_ALL_TOKENS
         elif began >= self._whole_at:
-            ((running, known),) = yield "capacity/running_scan", {**queue, "some": REMEMBERED_MOST}
-            few = running <= REMEMBERED_MOST and rules.concurrency <= REMEMBERED_MOST
+            ((running, known),) = yield "capacity/running_scan", {**queue, "some": MAX_REMEMBERED}
+            few = running <= MAX_REMEMBERED and rules.concurrency <= MAX_REMEMBERED
             # Where they are few, the count that counts is the one of those that are known.
-            self._known, self._above = (known, NEVER) if few else ((), NEVER)
+            self._known, self._above = (known, ABOVE_ALL_TOKENS) if few else ((), ABOVE_ALL_TOKENS)
             running = 0 if few else running
             took = time.monotonic() - began
-            self._whole_at = began + (max(WHOLE, PAUSE * took) if few else 0.0)
+            self._whole_at = began + (max(FULL_SCAN_INTERVAL, FULL_SCAN_PAUSE_FACTOR * took) if few else 0.0)
         step = (
             "capacity/running",
             {
@@ -88,7 +88,7 @@ def claim_limited(
         yield Ahead("capacity/rate_spend", queue | {"tokens": allowed.tokens, "at": now})
     if most <= 0:
         return []
-    rows = yield query, {**params, "limit": most, "starting": allowed.starting, "inline": INLINE // most}
+    rows = yield query, {**params, "limit": most, "starting": allowed.starting, "inline": INLINE_BYTES // most}
     if had := sum(1 for row in rows if row[0] is not None):  # see claim/by_rank
         yield Ahead("capacity/rate_spend", queue | {"tokens": allowed.left(had), "at": now})
     return rows
@@ -99,7 +99,7 @@ def _claim_within(query: str, params: Mapping[str, Any], rules: QueueRules, runn
     assert rules.concurrency is not None
     yield from running.count({"queue_id": params["queue_id"]}, rules, at_once=False)
     most = min(params["limit"], params["starting"], rules.concurrency)
-    claim = query, {**params, "limit": most, "starting": most, "inline": INLINE // max(1, most), "within": True}
+    claim = query, {**params, "limit": most, "starting": most, "inline": INLINE_BYTES // max(1, most), "within": True}
     return (yield Last(*claim) if last else Ahead(*claim))
 
 

@@ -12,14 +12,14 @@ from queue_core.errors import StoreUnavailable
 from queue_core.model.job import Claim, Ready
 from queue_core.model.rules import QueueRules, Rules, rules_of
 from queue_core.ports.store import ClaimRequest
-from queue_core.stores.postgres.capacity import INLINE, Running, claim_limited
+from queue_core.stores.postgres.capacity import INLINE_BYTES, Running, claim_limited
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
 from queue_core.stores.postgres.scans.ranks import (
+    ABOVE_ALL_RANKS,
     BAND_BITS,
     EVERYWHERE,
-    MOST,
-    PAUSE,
-    PAUSE_CLAIMS,
+    PAUSE_FACTOR,
+    PAUSE_FACTOR_CLAIMS,
     Part,
     PassedRanks,
     Ranks,
@@ -33,9 +33,9 @@ from queue_core.stores.postgres.session.queue_ids import QUEUES
 from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.sql.records import known_ids
 
-USUAL, USUAL_EACH = 0.005, 0.00003
+USUAL_SECONDS, USUAL_SECONDS_EACH = 0.005, 0.00003
 """Seconds of a statement about heads that is not slow, and of each queue and each job in it."""
-DOUBT_SECONDS, DOUBT = 60.0, 2000.0
+DOUBT_SECONDS, DOUBT_FACTOR = 60.0, 2000.0
 """How long all queues count as ready after the search for the ready ones was slow, also as a multiple of that
 time: their heads show which are."""
 
@@ -46,7 +46,7 @@ class QueueHeads:
     def __init__(self, runner: SerialRunner, hears: Callable[[], bool]) -> None:
         self.runner = runner
         # the ranks that the audit has passed
-        self.passed = Ranks(PAUSE, hears)
+        self.passed = Ranks(PAUSE_FACTOR, hears)
         # by queue: which types its workers had announced
         self._announced: dict[str, int] = {}
         self._doubt_until = float("-inf")
@@ -77,7 +77,7 @@ class QueueHeads:
             for queue in queues:
                 self.passed.of(queue).cut_off()
             raise
-        usual = USUAL + USUAL_EACH * (len(rows) + len(parts))
+        usual = USUAL_SECONDS + USUAL_SECONDS_EACH * (len(rows) + len(parts))
         found = self._learn(scans, rows, limit, max(0.0, time.monotonic() - began - usual))
         return [job for jobs in found.values() for job in jobs[:limit]]
 
@@ -121,7 +121,7 @@ class QueueHeads:
         now = time.monotonic()
         for queue in found.keys() & scans.keys():
             jobs, passed = found[queue], self.passed.of(queue)
-            reached = jobs[limit - 1].rank if len(jobs) >= limit > 0 else MOST
+            reached = jobs[limit - 1].rank if len(jobs) >= limit > 0 else ABOVE_ALL_RANKS
             passed.stopped(scans[queue], [job.rank for job in jobs], reached, now, extra)
         return found
 
@@ -135,8 +135,8 @@ class QueueHeads:
             rows = await self.runner.run("claim/ready_queues")
         finally:
             took = time.monotonic() - began
-            if took > 4 * USUAL + USUAL_EACH * len(rows):
-                self._doubt_until = time.monotonic() + max(DOUBT_SECONDS, DOUBT * took)
+            if took > 4 * USUAL_SECONDS + USUAL_SECONDS_EACH * len(rows):
+                self._doubt_until = time.monotonic() + max(DOUBT_SECONDS, DOUBT_FACTOR * took)
         return [queue for (queue,) in rows]
 
 
@@ -243,7 +243,7 @@ class PostgresClaims:
         self._more = more
         self._rules = rules
         # the ranks that claims have passed
-        self.passed = Ranks(PAUSE_CLAIMS, hears)
+        self.passed = Ranks(PAUSE_FACTOR_CLAIMS, hears)
         # by queue
         self._running: dict[str, Running] = {}
         # the audit's reads
@@ -263,7 +263,7 @@ class PostgresClaims:
     async def behind(self, queue_id: int, request: ClaimRequest) -> ClaimBehind:
         """Return a claim that is a part of the transaction in which others end, and as durable as that."""
         queue, rules = request.queue, rules_of(self._rules, request.queue)
-        params = {**_parameters(queue_id, request), "synchronous": None, "inline": INLINE // request.limit}
+        params = {**_parameters(queue_id, request), "synchronous": None, "inline": INLINE_BYTES // request.limit}
         scan = None
         if request.ids is None:
             parts: Sequence[Part] = [EVERYWHERE]
@@ -362,7 +362,7 @@ class PostgresClaims:
             asked = {name: params[name] for name in ("queue_id", "types")}
             rows = await self._runner.run("claim/first", asked | rank_parameters(scan.parts))
             found = [rank for (rank,) in rows]
-            passed.stopped(scan, found, found[0] if found else MOST, time.monotonic())
+            passed.stopped(scan, found, found[0] if found else ABOVE_ALL_RANKS, time.monotonic())
 
     async def _with_payloads(self, rows: Rows) -> Rows:
         """Fetch payloads that were too large to be sent under a lock; jobs whose lease is lost by then are left out."""

@@ -14,7 +14,7 @@ from queue_core.errors import InvalidJob, QueueClosed
 from queue_core.model.job import Inserted, JobResult, NewJob, headers_text, size_of, weight_of
 from queue_core.model.rules import Rules, rules_of
 from queue_core.ports.locks import LockHeld
-from queue_core.runtime import LARGEST, parts_of
+from queue_core.runtime import MAX_STATEMENT_LENGTH, parts_of
 from queue_core.stores.postgres.capacity import take_capacity
 from queue_core.stores.postgres.dialect import plain_array, text_array
 from queue_core.stores.postgres.ordering import (
@@ -29,7 +29,7 @@ from queue_core.stores.postgres.ordering import (
 )
 from queue_core.stores.postgres.scans.ranks import named, spell
 from queue_core.stores.postgres.session.failures import IdsKnown, QueuesLost, translate
-from queue_core.stores.postgres.session.plans import ANSWER, ROW, Last, Plan, run_plan
+from queue_core.stores.postgres.session.plans import MAX_ANSWER_BYTES, ROW_BYTES, Last, Plan, run_plan
 from queue_core.stores.postgres.session.queue_ids import IdsByQueue, QueueIds
 from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.session.transaction import driver_connection, in_one, patient, run_on
@@ -48,14 +48,14 @@ def is_plain(jobs: Sequence[NewJob], rules: Rules) -> bool:
 
 def parts_for(jobs: Sequence[NewJob]) -> Sequence[Sequence[NewJob]]:
     """Return the jobs as the statements that write them: several where their payloads are large."""
-    if weight_of(jobs) <= LARGEST:
+    if weight_of(jobs) <= MAX_STATEMENT_LENGTH:
         return [jobs]
     return list(parts_of(jobs, size_of))
 
 
 def _answered_parts(jobs: Sequence[NewJob]) -> list[list[NewJob]]:
     """Return the same, but several also where the server's answers would be long under a lock."""
-    return [part for whole in parts_for(jobs) for part in parts_of(whole, lambda _: ROW, ANSWER)]
+    return [part for whole in parts_for(jobs) for part in parts_of(whole, lambda _: ROW_BYTES, MAX_ANSWER_BYTES)]
 
 
 def insert_parts(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from queue_core.errors import JobNotFound
-from queue_core.model.job import LINES, LogEntry, LogLine
+from queue_core.model.job import MAX_LOG_LINES, LogEntry, LogLine
 from queue_core.model.report import JobStack, LogPage, TypeInfo
 from queue_core.ports.operations import STACKS_IN_ALL, STACKS_OF_A_JOB
 from queue_core.stores.postgres.dialect import moment, plain_array, text_array
@@ -26,7 +26,7 @@ async def append(runner: SerialRunner, lines: Sequence[LogLine]) -> list[bool]:
         "line": plain_array(line.line for line in lines),
         "age": plain_array(line.age for line in lines),
         "text": text_array(line.text for line in lines),
-        "keep": LINES,
+        "keep": MAX_LOG_LINES,
     }
     held = {(job_id, token) for job_id, token in await runner.run("logs/append", params)}
     return [(line.id, line.token) in held for line in lines]
@@ -42,7 +42,7 @@ async def register_types(runner: SerialRunner, types: Mapping[str, Mapping[str, 
         await runner.run("logs/write", {"type": text_array(changed), "schema": text_array(texts)})
 
 
-async def read_log(pool: ConnectionPool, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+async def read_log(pool: ConnectionPool, job_id: str, limit: int = MAX_LOG_LINES, after: int | None = None) -> LogPage:
     """Return lines of a job's log, oldest first.
 
     Raises:
@@ -86,11 +86,11 @@ async def read_stacks(runner: SerialRunner, job_id: str) -> list[JobStack]:
 # A day of the history is dropped whole and the dead expire by thousands; to remove their lines in the same statement
 # would hold locks for as many lines as there happen to be. The lines of a removed job are not visible.
 
-LIMIT = 5_000
+LINES_PER_STATEMENT = 5_000
 """Lines looked at in a statement: some 15 ms."""
-STEPS = 40
+STATEMENTS_PER_ROUND = 40
 """Statements in one go, so that the leader's other duties do not wait."""
-START = ("00000000-0000-0000-0000-000000000000", 0)
+FIRST_PLACE = ("00000000-0000-0000-0000-000000000000", 0)
 
 
 class LogRemoval:
@@ -111,13 +111,15 @@ class LogRemoval:
             # A leader before this one may have left a walk half done. In the first round there is enough to do.
             if not gone and self._rounds != 2:
                 return
-            self._place = START
+            self._place = FIRST_PLACE
         else:
             self._again |= gone
-        for _ in range(STEPS):
+        for _ in range(STATEMENTS_PER_ROUND):
             job, number = self._place
-            rows = await self._runner.run("logs/forget_logs", {"job": job, "number": number, "limit": LIMIT})
-            if not rows or rows[0][2] < LIMIT:
-                self._place, self._again = (START if self._again else None), False
+            rows = await self._runner.run(
+                "logs/forget_logs", {"job": job, "number": number, "limit": LINES_PER_STATEMENT}
+            )
+            if not rows or rows[0][2] < LINES_PER_STATEMENT:
+                self._place, self._again = (FIRST_PLACE if self._again else None), False
                 return
             self._place = rows[0][:2]

@@ -26,8 +26,8 @@ from queue_core.stores.postgres.session.connection import read_address
 from queue_core.stores.postgres.session.failures import answered, refused
 from queue_core.stores.postgres.session.plans import DAYS
 from queue_core.stores.sql.migrations import (
-    FIRST,
-    RENAMED,
+    FIRST_VERSION,
+    RENAMED_VERSION,
     Migration,
     Pending,
     migrations_of,
@@ -36,7 +36,7 @@ from queue_core.stores.sql.migrations import (
 )
 
 CONNECT_SECONDS = 10
-CONNECTIONS = 3
+CONNECT_TRIES = 3
 """How often it connects: the server rolls back what a frozen process has begun, so that others can go on."""
 LOCK_ATTEMPTS = 5
 """How often a migration is tried whose tables are busy; 3 s each time, so that other work continues in between."""
@@ -44,7 +44,7 @@ LOCK_ATTEMPTS = 5
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
-NUMBERED = 11
+LAST_NUMBERED = 11
 """The last version of the numbering before version 1, whose tables were not in a schema of their own."""
 VERSION, EARLIER = "migrate/version", "migrate/earlier"
 OTHERS = "migrate/others"
@@ -72,7 +72,7 @@ def migrate(url: str, schema: str = SCHEMA) -> list[int]:
             tables, or a migration failed; it was rolled back, those before it stay.
     """
     applied: list[int] = []
-    for _ in range(CONNECTIONS - 1):
+    for _ in range(CONNECT_TRIES - 1):
         with suppress(_Interrupted):
             return _migrate(url, schema, applied)
     try:
@@ -209,9 +209,9 @@ class _Migrating:
             self._run("migrate/make_schema")
         if earlier:
             self._take_over(earlier[0][0])
-        if earlier or found == RENAMED:
+        if earlier or found == RENAMED_VERSION:
             self._run("migrate/rename")
-            self.applied.append(FIRST)
+            self.applied.append(FIRST_VERSION)
         else:
             self._run("migrate/versions")
 
@@ -220,10 +220,10 @@ class _Migrating:
         self._run("migrate/lock_earlier")
         names = {"earlier": sql.Identifier(earlier)}
         ((version,),) = self._fill("migrate/earlier_version", **names).fetchall()
-        if version != NUMBERED:
+        if version != LAST_NUMBERED:
             raise SchemaEarlier(
                 f"the tables in schema '{earlier}' are of version {version} of an earlier numbering, and only its last "
-                f"one, {NUMBERED}, can be taken over",
+                f"one, {LAST_NUMBERED}, can be taken over",
                 "migrate them with a program of that time first",
             )
         for (day,) in self._run("migrate/earlier_days", {"earlier": earlier}).fetchall():
@@ -282,9 +282,9 @@ def _require_whole(connection: Connection, schema: str, found: int) -> None:
         SchemaError: some have, or the list of migrations has.
     """
     there = {name for (name,) in connection.execute(load("migrate/tables", schema))}
-    if found == 0 and tables_of(FIRST) <= there:
+    if found == 0 and tables_of(FIRST_VERSION) <= there:
         lost = "schema_version, or what is in it"
-    elif lacking := tables_of(found) - there if found >= FIRST else ():
+    elif lacking := tables_of(found) - there if found >= FIRST_VERSION else ():
         lost = f"tables: {', '.join(sorted(lacking))}"
     else:
         return
@@ -341,7 +341,7 @@ def require(found: int) -> None:
     Raises:
         SchemaMissing, SchemaNewer, SchemaEarlier: it cannot.
     """
-    if found == RENAMED:
+    if found == RENAMED_VERSION:
         raise SchemaEarlier(f"an earlier version has made the tables of the database, with schema {found}")
     require_version(found, KNOWN)
 

@@ -178,9 +178,9 @@ _WRITTEN = (
 )  # fmt: skip
 
 
-MOST = 1000
+JOBS_PER_TRANSACTION = 1000
 """Jobs changed in one transaction: its locks and its answer stay small for any length of the list."""
-HIGHEST = 2**31 - 1
+MAX_INTEGER = 2**31 - 1
 """The highest number and place."""
 
 
@@ -196,8 +196,8 @@ class PostgresOperations:
 
     async def change(self, verb: MemberVerb, ids: Sequence[str], options: ChangeOptions = UNCHANGED) -> Changed:
         jobs, changed = members_of(known_ids(ids)), Changed(())
-        for start in range(0, len(jobs), MOST):
-            part = jobs[start : start + MOST]
+        for start in range(0, len(jobs), JOBS_PER_TRANSACTION):
+            part = jobs[start : start + JOBS_PER_TRANSACTION]
             done = await self._change(partial(change, verb, part, options, self._rules))
             changed = Changed(changed.ids + done.ids, changed.ready + done.ready)
         return changed
@@ -269,7 +269,7 @@ class PostgresOperations:
 
     async def outcomes(self, number: int, last: int, behind: int = 0, until: int | None = None) -> Outcomes:
         await self.get(number)
-        places = {"behind": max(behind, 0), "until": HIGHEST if until is None else min(until, HIGHEST)}
+        places = {"behind": max(behind, 0), "until": MAX_INTEGER if until is None else min(until, MAX_INTEGER)}
         (counts,) = await self._pool.rows("operations/outcomes", {"number": number, "last": max(last, 0), **places})
         return Outcomes(*counts)
 
@@ -288,7 +288,7 @@ class PostgresOperations:
     ) -> list[Operation]:
         params = {
             "limit": max(limit, 0),
-            "before": None if before is None else max(0, min(before, HIGHEST)),
+            "before": None if before is None else max(0, min(before, MAX_INTEGER)),
             "unfinished": unfinished,
             "signature": None if signature is None else storable(signature),
         }
@@ -300,7 +300,7 @@ class PostgresOperations:
 
     async def list_members(self, number: int, after: int, limit: int) -> list[MemberJob]:
         await self.get(number)
-        params = {"number": number, "after": max(0, min(after, HIGHEST)), "limit": max(limit, 0)}
+        params = {"number": number, "after": max(0, min(after, MAX_INTEGER)), "limit": max(limit, 0)}
         return [MemberJob(*row) for row in await self._pool.rows("operations/changed", params)]
 
     async def pending(self, number: int, limit: int) -> list[str]:
@@ -317,7 +317,7 @@ class PostgresOperations:
 
 
 def _known(number: int) -> int:
-    if not 0 < number <= HIGHEST:
+    if not 0 < number <= MAX_INTEGER:
         raise OperationNotFound(number)
     return number
 

@@ -16,7 +16,7 @@ from queue_core.model.rules import Rules, rules_of
 from queue_core.ports.locks import LockHeld
 from queue_core.runtime import parts_of
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
-from queue_core.stores.postgres.session.plans import ANSWER, ROW, Ahead, Last, Plan
+from queue_core.stores.postgres.session.plans import MAX_ANSWER_BYTES, ROW_BYTES, Ahead, Last, Plan
 from queue_core.stores.postgres.session.runner import SerialRunner
 
 Arrivals = Mapping[str, int]
@@ -47,21 +47,21 @@ def each_arrival(queues: Iterable[str], first: Arrivals) -> list[int | None]:
 OrderingKey = tuple[str, str]
 """A queue and an ordering key."""
 
-PATIENCE = "250ms"
+KEY_LOCK_TIMEOUT = "250ms"
 """How long the end of a job waits for a key. Producers and other ends have it for a moment, but a caller's transaction
 that enqueued a job of this key has it until it ends, and no worker may hang on that."""
-FIRST = (-1, "")
+BEFORE_ALL_KEYS = (-1, "")
 """A place before all keys."""
-CHECKED = 2_000
+KEYS_CHECKED = 2_000
 """Keys checked a minute for unreleased jobs: some 20 ms."""
 
-SLOW, SLOW_EACH, SLOW_TIMES = 0.02, 0.0002, 3
+SLOW_SECONDS, SLOW_SECONDS_EACH, SLOW_TIMES = 0.02, 0.0002, 3
 """Seconds in which the next jobs of keys are found, and those of each; how often in a row that has to take longer until
 the keys note what they have passed: after 10,000 jobs of one key have ended beside an open snapshot."""
 SLOW_UNBLOCKED = 500
 """How often a process must have released jobs of a key for that: it is the ends of its own jobs that make it slow. The
 locks of keys that know what they have passed stay, so they must be few."""
-SLOW_MOST = 1000
+MAX_SLOW_KEYS = 1000
 """Keys about which that is remembered."""
 
 
@@ -107,7 +107,7 @@ def lock_keys_soon(keys: Iterable[OrderingKey], queue_ids: Mapping[str, int] = N
     distinct = set(keys)
     if not distinct:
         return NO_KEYS
-    step = "ordering/lock_soon", key_arrays(distinct) | {"patience": PATIENCE}
+    step = "ordering/lock_soon", key_arrays(distinct) | {"patience": KEY_LOCK_TIMEOUT}
     if not queue_ids:
         return _locked(distinct, (yield step))
     yield Ahead(*step)
@@ -124,13 +124,13 @@ def create_locks(keys: Iterable[OrderingKey]) -> Plan[None]:
     """Create the rows of locks that are missing, or fail as `LockHeld` when an open transaction has created one."""
     distinct = set(keys)
     if distinct:
-        yield "ordering/make_locks", key_arrays(distinct) | {"patience": PATIENCE}
+        yield "ordering/make_locks", key_arrays(distinct) | {"patience": KEY_LOCK_TIMEOUT}
 
 
 def lock_free_keys(keys: Iterable[OrderingKey]) -> Plan[tuple[LockedKeys, LockedKeys]]:
     """Lock the existing keys that no other transaction has locked; return these, and the others."""
     rows: Rows = []
-    for part in parts_of(set(keys), lambda key: ROW + len(key[0]) + len(key[1]), ANSWER):
+    for part in parts_of(set(keys), lambda key: ROW_BYTES + len(key[0]) + len(key[1]), MAX_ANSWER_BYTES):
         rows += yield "ordering/lock_free", key_arrays(part)
     return LockedKeys([row[:3] for row in rows if row[3]]), LockedKeys([row[:3] for row in rows if not row[3]])
 
@@ -208,9 +208,9 @@ class SlowKeys:
         """Note how long the next jobs of some keys took with other statements; return those that may be slow."""
         for key in keys:
             self._unblocked[key] = self._unblocked.pop(key, 0) + 1
-        while len(self._unblocked) > SLOW_MOST:
+        while len(self._unblocked) > MAX_SLOW_KEYS:
             self._times.pop(self._forget_first(), None)
-        if seconds <= SLOW + SLOW_EACH * len(keys):
+        if seconds <= SLOW_SECONDS + SLOW_SECONDS_EACH * len(keys):
             if self._times:
                 for key in keys:
                     self._times.pop(key, None)
@@ -239,7 +239,7 @@ def unblock_next(locks: LockedKeys, rules: Rules, whole: bool = True) -> Plan[li
     `whole`: also jobs that came to wait at an earlier place than others that were released already.
     """
     rows: Rows = []
-    for part in parts_of(locks.rows, lambda row: ROW + len(row[2]), ANSWER):
+    for part in parts_of(locks.rows, lambda row: ROW_BYTES + len(row[2]), MAX_ANSWER_BYTES):
         began = time.monotonic()
         rows += yield _unblocking(part, rules, whole)
         slow = set(_slow.note([(queue, key) for queue, _, key in part], time.monotonic() - began))
@@ -294,7 +294,7 @@ class PendingKeys:
     def __init__(self, runner: SerialRunner, rules: Rules) -> None:
         self._runner = runner
         self._rules = rules
-        self._place = FIRST
+        self._place = BEFORE_ALL_KEYS
 
     async def run(self) -> None:
         """Check the next keys, and release jobs that should have been released."""
@@ -306,14 +306,14 @@ class PendingKeys:
                 "capacity": plain_array([one.open_keys for one in rules.values()]),
                 "queue_id": self._place[0],
                 "key": self._place[1],
-                "limit": CHECKED,
+                "limit": KEYS_CHECKED,
             },
         )
         stalled: Collection[OrderingKey] = [(queue, key) for _, queue, key, is_stalled in checked if is_stalled]
         if stalled:
             with suppress(LockHeld):  # the next round comes in a minute
                 await self._runner.run_plan(lambda: unblock_pending(stalled, rules), patient=False)
-        self._place = (checked[-1][0], checked[-1][2]) if len(checked) == CHECKED else FIRST
+        self._place = (checked[-1][0], checked[-1][2]) if len(checked) == KEYS_CHECKED else BEFORE_ALL_KEYS
 
 
 def unblock_pending(keys: Iterable[OrderingKey], rules: Rules) -> Plan[list[Unblocked]]:
@@ -324,11 +324,10 @@ def unblock_pending(keys: Iterable[OrderingKey], rules: Rules) -> Plan[list[Unbl
     return (yield from unblock_next(locked, rules))
 
 
-LIMIT = 500
+KEYS_PER_STATEMENT = 500
 """Keys looked at, and locked, in a statement."""
-STEPS = 200
+STATEMENTS_PER_ROUND = 200
 """Statements in one go, so that the leader's other duties do not wait."""
-START = (-1, "")
 
 
 class KeyRequest(NamedTuple):
@@ -358,7 +357,7 @@ def take_unique(requests: Sequence[KeyRequest]) -> Plan[dict[tuple[int, str], st
 
 
 def _parts(requests: Sequence[KeyRequest]) -> Iterator[list[KeyRequest]]:
-    return parts_of(requests, lambda one: ROW + len(one.key), ANSWER)
+    return parts_of(requests, lambda one: ROW_BYTES + len(one.key), MAX_ANSWER_BYTES)
 
 
 def _arrays(requests: Sequence[KeyRequest]) -> dict[str, str]:
@@ -375,25 +374,26 @@ class UnusedKeys:
 
     def __init__(self, runner: SerialRunner) -> None:
         self._runner = runner
-        self._place = START
+        self._place = BEFORE_ALL_KEYS
 
     async def run(self) -> None:
         """Forget what expired, and walk on over the keys of unfinished jobs."""
-        while (await self._runner.run("ordering/unique_expire", {"limit": LIMIT}))[0][0] == LIMIT:
-            pass
-        for _ in range(STEPS):
+        expired = KEYS_PER_STATEMENT
+        while expired == KEYS_PER_STATEMENT:
+            ((expired,),) = await self._runner.run("ordering/unique_expire", {"limit": KEYS_PER_STATEMENT})
+        for _ in range(STATEMENTS_PER_ROUND):
             if await self._runner.run_plan(self._step):
                 break
 
     def _step(self) -> Plan[bool]:
         """Look at the next keys; return whether they were the last."""
         queue, key = self._place
-        rows = yield "ordering/unique_look", {"queue_id": queue, "key": key, "limit": LIMIT}
+        rows = yield "ordering/unique_look", {"queue_id": queue, "key": key, "limit": KEYS_PER_STATEMENT}
         if rows:
             yield (
                 "ordering/unique_forget",
                 {"queue_id": plain_array([row[0] for row in rows]), "key": text_array([row[1] for row in rows])},
             )
-        over = len(rows) < LIMIT
-        self._place = START if over else (rows[-1][0], rows[-1][1])
+        over = len(rows) < KEYS_PER_STATEMENT
+        self._place = BEFORE_ALL_KEYS if over else (rows[-1][0], rows[-1][1])
         return over

@@ -13,7 +13,7 @@ from typing import Any
 from queue_core.errors import JobNotFound
 from queue_core.model.filters import Filter, Searched
 from queue_core.model.filters.saved import SavedFilter
-from queue_core.model.job import LINES, Attempt, Job
+from queue_core.model.job import MAX_LOG_LINES, Attempt, Job
 from queue_core.model.report import (
     Announced,
     Conservation,
@@ -60,7 +60,7 @@ from queue_core.stores.sql.records import id_or_none
 Fetch = Callable[..., Awaitable[list[Row]]]
 """`ConnectionPool.fetch` on one connection."""
 
-HEAD = 500
+HEAD_JOBS = 500
 """Jobs of each queue and priority that are looked at for the oldest and for types without a worker."""
 
 
@@ -115,7 +115,7 @@ async def _heads(fetch: Fetch, counts: _Counts, aging: Collection[int]) -> list[
     params = {
         "queue_ids": plain_array(queue for queue, _ in pairs),
         "priorities": plain_array(priority for _, priority in pairs),
-        "limit": HEAD,
+        "limit": HEAD_JOBS,
     }
     return await fetch("read/heads", params)
 
@@ -160,7 +160,7 @@ def _worker(row: Row) -> WorkerInfo:
     )
 
 
-COUNTED_MOST = 100_000
+MAX_COUNTED = 100_000
 """Dead jobs of an error that are counted by queue and type, which takes 0.02 to 0.2 s, as busy as the machine is."""
 PAGE_TEXT = 4096
 """Characters of a payload and of a result that a page carries."""
@@ -183,7 +183,7 @@ class PostgresInspector:
             counts = await _counts(fetch, aging)
             heads = await _heads(fetch, counts, aging)
             heads += [(queue, type_, n, since) for queue, _, type_, n, since in counts.blocked]
-            due = await self._pool.fetch(connection, "read/due", {"limit": HEAD})
+            due = await self._pool.fetch(connection, "read/due", {"limit": HEAD_JOBS})
             workers = [_worker(row) for row in await self._pool.fetch(connection, "read/workers")]
         names = {number: name for number, name, *_ in queues}
         # Jobs under a number that no queue has are of a queue that a failover has lost.
@@ -244,7 +244,7 @@ class PostgresInspector:
             raise JobNotFound(job_id)
         return [DIALECT.attempt(row) for row in rows]
 
-    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+    async def logs(self, job_id: str, limit: int = MAX_LOG_LINES, after: int | None = None) -> LogPage:
         """Return lines of a job's log, oldest first.
 
         Raises:
@@ -297,12 +297,12 @@ class PostgresInspector:
         return await search(self._pool, where, most, cursor)
 
     async def dead_counts(self, signature: str) -> DeadCounts:
-        given = {"signature": signature, "most": COUNTED_MOST}
+        given = {"signature": signature, "most": MAX_COUNTED}
         found = DeadCounts(
             tuple(DeadCount(*row) for row in await self._pool.rows("read/dead_counts", given)), None, None
         )
         ((first,),) = await self._pool.rows("read/dead_first", given)
-        total = found.counted if found.counted < COUNTED_MOST else None
+        total = found.counted if found.counted < MAX_COUNTED else None
         return replace(found, total=total, first=None if first is None else moment(first))
 
     async def tallies(self) -> list[Tally]:

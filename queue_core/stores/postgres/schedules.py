@@ -10,12 +10,12 @@ from queue_core.model.job import Inserted
 from queue_core.model.schedule import Announcement, PassedTick, Planned, Planning, Schedule, Tick
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import plain_array, text_array
-from queue_core.stores.postgres.session.bounds import PATIENCE_MS, Connection
+from queue_core.stores.postgres.session.bounds import LOCK_TIMEOUT_MS, Connection
 from queue_core.stores.postgres.session.plans import Plan
 from queue_core.stores.postgres.session.pool import ConnectionPool
 from queue_core.stores.postgres.store import PostgresStore
 
-PATIENCE = PATIENCE_MS / 1000
+LOCK_TIMEOUT = LOCK_TIMEOUT_MS / 1000
 """Seconds that a tick waits for a key or a limit that another transaction has taken: the leader has more to do, and a
 frozen process has lost its locks by then."""
 
@@ -79,7 +79,7 @@ class PostgresSchedules:
             await self._pool.fetch(connection, "schedules/last", passing)
             return (await self._store.inserter.write_on(connection, jobs, queue_ids))[0] if jobs else None
 
-        return await self._pool.transact(run, PATIENCE)
+        return await self._pool.transact(run, LOCK_TIMEOUT)
 
     async def pause(self, name: str) -> bool:
         """Let no tick of a schedule bring a job."""

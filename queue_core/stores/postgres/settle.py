@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from queue_core.model.job import MOST_LOSSES, Failure, Outcome, Ready, Reclaimed, Settled, summary
+from queue_core.model.job import MAX_LOSSES, Failure, Outcome, Ready, Reclaimed, Settled, summary
 from queue_core.model.outcome import EXCEPTION, LOST_ONCE, lost_too_often
 from queue_core.model.report import HISTOGRAM_BOUNDS
 from queue_core.model.rules import Rules, rules_of
@@ -41,7 +41,7 @@ from queue_core.stores.postgres.ordering import (
     unblocked_of,
     with_keys,
 )
-from queue_core.stores.postgres.scans.blocks import NOWHERE, WHOLE, BlockScan
+from queue_core.stores.postgres.scans.blocks import NOWHERE, WHOLE_TABLE, BlockScan
 from queue_core.stores.postgres.session.plans import Ahead, Plan
 from queue_core.stores.postgres.session.runner import SerialRunner
 
@@ -57,9 +57,9 @@ STATEMENT = {
     "dead": "settle/bury",
 }
 
-AGAIN = ("retrying", "released")
+RUN_AGAIN = ("retrying", "released")
 """Outcomes of jobs that are to run again, unless they are cancelled instead."""
-FEW = 100
+ENDS_IN_ONE_MESSAGE = 100
 """Ends up to which all of a transaction travels in one message: with more the statements take longer than the way, and
 so may the next jobs of keys (`SlowKeys`), which is measured without the others."""
 
@@ -141,7 +141,7 @@ class Settles:
         named = with_keys(refused, await self._runner.run(*keys_of_unfinished([one.id for one in refused])))
         if named:
             done |= (await self._settle_with_rules(named))[0]
-        ends = [one for one in refused if one.kind in AGAIN and (one.id, one.token) not in done]
+        ends = [one for one in refused if one.kind in RUN_AGAIN and (one.id, one.token) not in done]
         if ends:
             rows = await self._runner.run("settle/cancel_instead", group_parameters("settle/cancel_instead", ends))
             done |= {(job_id, token): Settled(job_id, True, cancelled=True) for job_id, token in rows}
@@ -239,8 +239,8 @@ def settle_soon(
     the queues all of it is one message, where that may be.
     """
     keys, began = _ordering_keys(outcomes), time.monotonic()
-    again = any(outcome.kind in AGAIN for outcome in outcomes)
-    at_once = bool(queue_ids) and len(outcomes) <= FEW and not again and goes_at_once(keys, queue_ids)
+    again = any(outcome.kind in RUN_AGAIN for outcome in outcomes)
+    at_once = bool(queue_ids) and len(outcomes) <= ENDS_IN_ONE_MESSAGE and not again and goes_at_once(keys, queue_ids)
     locks = yield from lock_keys_soon(keys, queue_ids if at_once else NO_IDS)
     ended = yield from _settle(outcomes, rules, locks, at_once)
     if at_once:
@@ -277,7 +277,7 @@ def _settle(outcomes: Sequence[Outcome], rules: Rules, locks: LockedKeys, at_onc
     for statement, group in by_statement(outcomes).items():
         step = statement, group_parameters(statement, group, rules, locks, arrivals)
         ended.append((yield Ahead(*step) if at_once else step))
-    again = [outcome for outcome in outcomes if outcome.kind in AGAIN]
+    again = [outcome for outcome in outcomes if outcome.kind in RUN_AGAIN]
     if not again:
         return ended, {}
     done = _done(ended, {})
@@ -353,7 +353,7 @@ def reclaim_parameters(
     rules: Rules = NO_RULES,
     ids: Sequence[str] | None = None,
     locks: LockedKeys = NO_KEYS,
-    bound: int = MOST_LOSSES,
+    bound: int = MAX_LOSSES,
 ) -> dict[str, Any]:
     """Return the parameters of `settle/reclaim`, which ends lost workers' attempts, of all jobs or of these.
 
@@ -375,13 +375,11 @@ def reclaim_parameters(
         "loss_text": LOST_ONCE,
         "loss_signature": loss,
         "exception": EXCEPTION,
-        **(WHOLE if ids is None else NOWHERE),
+        **(WHOLE_TABLE if ids is None else NOWHERE),
     }
 
 
-def reclaim_with_keys(
-    named: Sequence[tuple[Any, ...]], rules: Rules, bound: int = MOST_LOSSES
-) -> Plan[list[Reclaimed]]:
+def reclaim_with_keys(named: Sequence[tuple[Any, ...]], rules: Rules, bound: int = MAX_LOSSES) -> Plan[list[Reclaimed]]:
     """Reclaim the jobs that release their ordering keys, as named by `settle/reclaim`.
 
     The next jobs of a locked key are released in a later round: its lost jobs, if left, would come before all others.

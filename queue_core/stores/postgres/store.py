@@ -11,7 +11,7 @@ from typing import Any
 
 from queue_core.errors import StoreRefused
 from queue_core.model.job import (
-    MOST_LOSSES,
+    MAX_LOSSES,
     Claim,
     Inserted,
     JobResult,
@@ -45,13 +45,20 @@ from queue_core.stores.postgres.session.signals import PostgresSignals
 from queue_core.stores.postgres.session.transaction import Transactions
 from queue_core.stores.postgres.settle import Settles, complete, reclaim
 from queue_core.stores.postgres.statistics.releases import register_release
-from queue_core.stores.postgres.upkeep import EVER, READY_ENOUGH, READY_REST, DueTimes, PostgresUpkeep, ScanTimes
+from queue_core.stores.postgres.upkeep import (
+    READY_REST,
+    SINCE_EVER,
+    SLOW_READY_SCANS,
+    DueTimes,
+    PostgresUpkeep,
+    ScanTimes,
+)
 
 LOCKED_SECONDS = 0.1
 """Seconds until ordering keys that another transaction has locked are tried again."""
 FEW_DUE = 10
 """At most so many due jobs found by a read whose time is taken as that of the read itself."""
-HORIZON = 3.0
+DUE_HORIZON = 3.0
 """Seconds within which a due time is notified to the leader: more than its longest rest."""
 
 
@@ -95,7 +102,7 @@ class PostgresStore:
         self._leases = BlockScan(self._sweeps, "leases")
         self._due = DueTimes()
         # those at whether anything is ready
-        self._ready = ScanTimes(READY_REST, READY_ENOUGH)
+        self._ready = ScanTimes(READY_REST, SLOW_READY_SCANS)
         # whether due jobs waited for ordering keys that other transactions had locked in the last round
         self._locked = False
 
@@ -268,7 +275,7 @@ class PostgresStore:
             return seconds
         return LOCKED_SECONDS if seconds is None or seconds <= 0 else min(seconds, LOCKED_SECONDS)
 
-    async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
+    async def reclaim(self, limit: int, bound: int = MAX_LOSSES) -> list[Reclaimed]:
         taken = await reclaim(self._leases, self._keyed, limit, bound, self._rules)
         if taken:
             # A lost worker may have released others before, and stopped before the notification.
@@ -339,7 +346,7 @@ class PostgresStore:
         ((*work, took),) = await self._sweeps.run("store/workload", {"back": back, "busy": busy}, light=True)
         if not busy:
             self._ready.took(took)
-        elif back == EVER:
+        elif back == SINCE_EVER:
             self._due.took(back, took)
         return DueWork(*work)
 
@@ -369,4 +376,4 @@ class PostgresStore:
 
 def _soon(delay: float, run_at: float | None) -> bool:
     """Return whether a job is due before a leader's next read without a notification; clocks may differ by a minute."""
-    return delay < HORIZON if run_at is None else run_at - time.time() < 60 + HORIZON
+    return delay < DUE_HORIZON if run_at is None else run_at - time.time() < 60 + DUE_HORIZON

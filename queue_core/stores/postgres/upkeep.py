@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 
 from queue_core.errors import QueueCoreError, StoreRefused
-from queue_core.model.operation import ABANDONED, NEVER_STARTED
+from queue_core.model.operation import ABANDONED_SECONDS, NEVER_STARTED
 from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings, RetentionSettings
 from queue_core.ports.locks import LockHeld
@@ -46,7 +46,7 @@ RETRY_SECONDS = 300.0
 """Seconds between two tries to drop a day that is being read."""
 PATIENCE_SECONDS = 3.0
 """How long a day's readers are waited for."""
-PAGES_FIRST, PAGES_MOST = 100, 1000
+FIRST_PAGES, MAX_PAGES = 100, 1000
 STEP_SECONDS = 0.1
 """How long a step may take; the number of pages follows from it. Between two steps nothing is done for as long."""
 
@@ -69,7 +69,7 @@ class History:
         self._task: asyncio.Task[None] | None = None
         # seconds of time.monotonic
         self._next_at = float("-inf")
-        self._pages = PAGES_FIRST
+        self._pages = FIRST_PAGES
         # jobs that were removed and not yet asked for
         self._gone = 0
 
@@ -137,7 +137,7 @@ class History:
             if took > 2 * STEP_SECONDS:
                 self._pages = max(1, self._pages // 2)
             elif took < STEP_SECONDS / 2:
-                self._pages = min(PAGES_MOST, self._pages * 2)
+                self._pages = min(MAX_PAGES, self._pages * 2)
             await asyncio.sleep(took)
 
     async def _do(self, connection: Connection, query: str, day: _Day | None = None, **params: Any) -> list[Any]:
@@ -168,7 +168,7 @@ def _unfinished(folded: Rows) -> bool:
 
 def abandon_operations() -> tuple[str, dict[str, Any]]:
     """Return the statement, with its parameters, that ends operations which are left unfinished."""
-    return "upkeep/abandon_operations", {"seconds": ABANDONED, "note": NEVER_STARTED}
+    return "upkeep/abandon_operations", {"seconds": ABANDONED_SECONDS, "note": NEVER_STARTED}
 
 
 class PostgresUpkeep:
@@ -303,13 +303,13 @@ class PostgresUpkeep:
 # What was promoted stays in front of what is due next, and what was claimed in front of what is ready, until it is
 # vacuumed away, which an open snapshot holds up.
 
-EVER = 1e9
+SINCE_EVER = 1e9
 """Seconds that reach back before every job."""
-BACK = 5.0
+DUE_REACH_BACK = 5.0
 """Seconds for which due jobs are looked for in any case; earlier ones, which were locked then, periodically."""
-ENOUGH = ((2, 0.1), (8, 0.01))
+SLOW_SCANS = ((2, 0.1), (8, 0.01))
 """How many scans in a row have to take longer than so many seconds: a busy machine delays one now and then."""
-READY_ENOUGH = ((1, 0.02),)
+SLOW_READY_SCANS = ((1, 0.02),)
 """The same for the look whether any job is ready, which is assumed without harm; of the server's own time, for the
 first looks of a process wait for its connection."""
 SCANS_REST = 20.0
@@ -347,12 +347,14 @@ class DueTimes:
     """How far back to look for jobs that are due: ever, while that is fast."""
 
     def __init__(self) -> None:
-        self._scans = ScanTimes(DUE_REST, ENOUGH)
-        self._promoted_at = -EVER
+        self._scans = ScanTimes(DUE_REST, SLOW_SCANS)
+        self._promoted_at = -SINCE_EVER
 
     def back(self) -> float:
         """Return the seconds before now from which on to look: those since all were promoted, and some more."""
-        return min(EVER, BACK + time.monotonic() - self._promoted_at) if self._scans.rests else EVER
+        if not self._scans.rests:
+            return SINCE_EVER
+        return min(SINCE_EVER, DUE_REACH_BACK + time.monotonic() - self._promoted_at)
 
     def promoted(self, began: float) -> None:
         """Note that all jobs were promoted which were due at this time of the monotonic clock, but for locked ones."""
@@ -360,5 +362,5 @@ class DueTimes:
 
     def took(self, back: float, seconds: float) -> None:
         """Note how long a scan took that found little."""
-        if back == EVER:
+        if back == SINCE_EVER:
             self._scans.took(seconds)

@@ -19,12 +19,12 @@ from queue_core.runtime import end_tasks
 logger = logging.getLogger("queue_core.delivery")
 
 
-SILENCE = 4.0
+SILENCE_SECONDS = 4.0
 """Seconds without a message after which none seem to arrive. The leader sends one every 1.3 s at the latest, and
 receives it, too: where publishing or subscribing is cut off, or not allowed, all processes poll."""
-DEAF = 15.0
+RECONNECT_AFTER = 15.0
 """Seconds without a message after which to reconnect: a hanging connection looks like an idle one."""
-PAUSE_FIRST, PAUSE_MOST = 0.1, 5.0
+FIRST_PAUSE, MAX_PAUSE = 0.1, 5.0
 """Seconds between two tries to subscribe, doubling, with jitter."""
 
 DUE, TICKS, LEADER, ORDER = "due", "ticks", "leader", "order"
@@ -54,7 +54,7 @@ class RedisSignals:
 
     def hears(self) -> bool:
         """Return whether a message was received recently."""
-        return time.monotonic() - self._heard_at < SILENCE
+        return time.monotonic() - self._heard_at < SILENCE_SECONDS
 
     async def wait(self, seconds: float) -> None:
         """Wait until something is due before what the leader knew of, or the time is over."""
@@ -70,7 +70,7 @@ class RedisSignals:
         self._heard_at = float("-inf")
 
     async def _run(self) -> None:
-        pause = PAUSE_FIRST
+        pause = FIRST_PAUSE
         while True:
             client = make_client(self._settings, held=True)
             try:
@@ -78,7 +78,7 @@ class RedisSignals:
             except (RedisError, OSError, TimeoutError) as error:
                 logger.debug("news of other processes are interrupted: %s", error)
             finally:
-                pause = PAUSE_FIRST if self._heard_at > float("-inf") else min(PAUSE_MOST, pause * 2)
+                pause = FIRST_PAUSE if self._heard_at > float("-inf") else min(MAX_PAUSE, pause * 2)
                 # What was missed meanwhile is found by looking.
                 self._heard_at = float("-inf")
                 await client.aclose()
@@ -92,7 +92,7 @@ class RedisSignals:
             async with asyncio.timeout(self._settings.timeout):
                 await pubsub.subscribe(self._channel)
             while True:
-                async with asyncio.timeout(DEAF):
+                async with asyncio.timeout(RECONNECT_AFTER):
                     message = await pubsub.get_message(timeout=None)
                 if message is not None and message["type"] == "message":
                     self._hear(str(message["data"]))

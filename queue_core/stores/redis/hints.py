@@ -27,9 +27,9 @@ logger = logging.getLogger("queue_core.worker")
 # Most queues are empty most of the time, and then their sets are not there. A server in cluster mode refuses keys of
 # several slots in one command: there each queue is asked by itself, a page of them at a time.
 
-TOGETHER = 1000
+KEYS_PER_COMMAND = 1000
 """Keys in one command: some 0.1 ms of Redis."""
-DENSE = 8
+DENSE_ONE_IN = 8
 """Up to one in so many, those that are there are looked for by halves; beyond, or in parts of so few, one by one."""
 PRESENCE_PAGE = 50
 """Queues looked at in turn in cluster mode, besides those that had such a key the last time."""
@@ -50,7 +50,7 @@ class Presence:
         """Return whether one of these queues has the key."""
         if not self._apart:
             try:
-                return any(await self._count(list(chunks(queues, TOGETHER))))
+                return any(await self._count(list(chunks(queues, KEYS_PER_COMMAND))))
             except StoreRefused as error:
                 self._refused(error)
         return bool(await self.find(queues))
@@ -82,7 +82,7 @@ class Presence:
         return turn[:PRESENCE_PAGE]
 
     async def _halve(self, queues: Sequence[str]) -> set[str]:
-        parts = list(chunks(queues, TOGETHER))
+        parts = list(chunks(queues, KEYS_PER_COMMAND))
         found: set[str] = set()
         while parts:
             halves: list[Sequence[str]] = []
@@ -90,7 +90,7 @@ class Presence:
             for part, count in zip(parts, await self._count(parts), strict=True):
                 if count == len(part):
                     found.update(part)
-                elif count and (len(part) <= DENSE or count * DENSE > len(part)):
+                elif count and (len(part) <= DENSE_ONE_IN or count * DENSE_ONE_IN > len(part)):
                     single += part
                 elif count:
                     middle = len(part) // 2
@@ -113,13 +113,13 @@ class Presence:
         return await self._link.send(commands)
 
 
-REPAIR = 10.0
+REPAIR_INTERVAL = 10.0
 """Seconds between two repairs. The leader does such upkeep each second, or each 20 s while idle."""
-PAGE = 50
+QUEUES_PER_REPAIR = 50
 """Queues with a hint that one repair checks, in turn: the hint may be too late. All queues without one are checked."""
-MOST = 1000
+MAX_QUEUES = 1000
 """Queues taken at a time."""
-KNOWN = 0.8
+KNOWN_SHARE = 0.8
 """Part of the time until a queue is looked at for which a process does not note again that it has leases: a look that
 finds none removes the hint, so that a process that claims during this read must not rely on it."""
 
@@ -155,8 +155,8 @@ class _Kind:
         """Return the next page of these queues."""
         names = sorted(queues)
         turn = [name for name in names if name > self.last] + [name for name in names if name <= self.last]
-        self.last = turn[min(PAGE, len(turn)) - 1] if turn else ""
-        return turn[:PAGE]
+        self.last = turn[min(QUEUES_PER_REPAIR, len(turn)) - 1] if turn else ""
+        return turn[:QUEUES_PER_REPAIR]
 
 
 class DueHints:
@@ -204,7 +204,7 @@ class DueHints:
         self._known.pop(queue, None)
         noted = await self._note(self._leases, {queue: round(lease * 1e6)}, "", "1")
         if noted is not None:
-            self._known[queue] = now + KNOWN * noted, time.monotonic() + noted
+            self._known[queue] = now + KNOWN_SHARE * noted, time.monotonic() + noted
 
     async def ended(self, queues: Iterable[str]) -> None:
         """Note that leases have ended in these queues."""
@@ -252,7 +252,7 @@ class DueHints:
     async def _taken(self, kind: _Kind) -> AsyncIterator[DueQueues]:
         try:
             await self.settled()
-            now, *queues = await self._link.run("hints_take", [kind.key], [MOST])
+            now, *queues = await self._link.run("hints_take", [kind.key], [MAX_QUEUES])
             yield DueQueues(int(now), queues)
         except StoreRefused:
             await self._remove_strangers()
@@ -311,7 +311,7 @@ class DueHints:
         All queues are looked at when hints may have been lost, above all by a leader that was killed.
         """
         whole = self.doubtful
-        if not whole and time.monotonic() - self._repaired_at < REPAIR:
+        if not whole and time.monotonic() - self._repaired_at < REPAIR_INTERVAL:
             return
         self._repaired_at = time.monotonic()
         await self.settled()

@@ -23,11 +23,11 @@ from queue_core.stores.redis.capacity import (
     check_room,
     keys_text,
 )
-from queue_core.stores.redis.session import LARGEST, TOGETHER, RedisLink, chunks, portions
+from queue_core.stores.redis.session import MAX_SCRIPT_LENGTH, SCRIPTS_PER_TRIP, RedisLink, chunks, portions
 
-NAMED = 3600.0
+NAMES_SECONDS = 3600.0
 """Seconds after which the names of queues are looked up again: less than what a moved job leaves behind is kept."""
-ASKED = 3
+ROOM_TRIES = 3
 """How often a server is asked for room that has to load its scripts again each time."""
 
 _SETS = (
@@ -37,7 +37,7 @@ _SETS = (
 
 _PLAIN = ("pending", "unfinished", "seq", "types", "tallies", "minutes", "depths")
 _OFFERED = (*_PLAIN, "offered", "event_seq", "generation", "sleepers", "closed")
-FEW = 50
+JOBS_PER_SCRIPT = 50
 """Jobs that one script writes, offers and publishes; those of longer lists are offered behind the answer."""
 
 _Place = tuple[str, str]
@@ -100,9 +100,9 @@ class RedisInserts:
         No other queue is asked for their ids, which are new.
         """
         queue = jobs[0].queue
-        if len(jobs) > FEW or queue not in self._queues or time.monotonic() >= self._named_until:
+        if len(jobs) > JOBS_PER_SCRIPT or queue not in self._queues or time.monotonic() >= self._named_until:
             return False
-        if self._link.replicated or weight_of(jobs) > LARGEST:
+        if self._link.replicated or weight_of(jobs) > MAX_SCRIPT_LENGTH:
             return False
         return self._are_plain(jobs) and (len(jobs) == 1 or all([job.queue == queue for job in jobs]))
 
@@ -172,13 +172,13 @@ class RedisInserts:
             commands.sadd(self._link.keys.queues, *new)
         commands.smembers(self._link.keys.queues)
         self._queues = set((await self._link.send(commands))[-1])
-        self._named_until = time.monotonic() + NAMED
+        self._named_until = time.monotonic() + NAMES_SECONDS
 
     async def _write(self, parts: Sequence[_Part]) -> dict[str, Iterator[str]]:
         answers: dict[str, list[str]] = {}
         # Lists of more than 10,000 jobs are written in several transactions.
         queues = dict.fromkeys(queue for queue, _ in parts)
-        for place, some in enumerate(chunks(parts, TOGETHER)):
+        for place, some in enumerate(chunks(parts, SCRIPTS_PER_TRIP)):
             # What began before a queue was closed is written whole.
             first = place == 0 or self._link.apart
             closed = [queue for queue in queues if queue not in answers] if first else []
@@ -190,7 +190,7 @@ class RedisInserts:
         self, groups: Mapping[str, Sequence[NewJob]], parts: Sequence[_Part]
     ) -> dict[str, Iterator[str]]:
         """Write jobs for which there may be no room: in one transaction, however many they are."""
-        for _ in range(ASKED):
+        for _ in range(ROOM_TRIES):
             check = self.check_capacity(groups)
             closed = list(groups)
             calls = [*check.calls, *(self.call(queue, part, check, closed) for queue, part in parts)]
@@ -245,7 +245,7 @@ class RedisInserts:
             groups.setdefault(job.queue, []).append(job)
         parts = [(queue, part) for queue, group in groups.items() for part in portions(group, size_of)]
         found: dict[str, list[Inserted]] = {queue: [] for queue in groups}
-        for place, some in enumerate(chunks(parts, TOGETHER)):
+        for place, some in enumerate(chunks(parts, SCRIPTS_PER_TRIP)):
             # What began before a queue was closed is written whole.
             first = place == 0 or self._link.apart
             closed = [queue for queue in groups if not found[queue]] if first else []

@@ -10,7 +10,7 @@ import redis
 from redis.exceptions import RedisError
 
 from queue_core.errors import JobNotFound
-from queue_core.model.job import LINES, LogEntry, LogLine
+from queue_core.model.job import MAX_LOG_LINES, LogEntry, LogLine
 from queue_core.model.report import JobStack, LogPage, TypeInfo
 from queue_core.model.settings import RedisSettings
 from queue_core.model.states import Status
@@ -21,7 +21,7 @@ from queue_core.redis.client import keys_of, make_thread_client
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.delivery import ORDER
 from queue_core.stores.redis.records import decoded, moment, whole
-from queue_core.stores.redis.session import TOGETHER, RedisLink, chunks, microseconds, portions, unavailable
+from queue_core.stores.redis.session import SCRIPTS_PER_TRIP, RedisLink, chunks, microseconds, portions, unavailable
 
 _Attempt = tuple[str, str, int]
 
@@ -33,7 +33,7 @@ async def append(link: RedisLink, lines: Sequence[LogLine]) -> list[bool]:
         groups.setdefault(line.queue, {}).setdefault((line.queue, line.id, line.token), []).append(line)
     parts = [part for of in groups.values() for part in portions(list(of.items()), _weight)]
     held: dict[_Attempt, bool] = {}
-    for some in chunks(parts, TOGETHER):
+    for some in chunks(parts, SCRIPTS_PER_TRIP):
         calls = [_call(link, part) for part in some]
         for part, answers in zip(some, await link.run_many(calls), strict=True):
             held.update({attempt: bool(answer) for (attempt, _), answer in zip(part, answers, strict=True)})
@@ -46,7 +46,7 @@ def _weight(group: tuple[_Attempt, list[LogLine]]) -> int:
 
 def _call(link: RedisLink, part: Sequence[tuple[_Attempt, list[LogLine]]]) -> Call:
     keys: list[str] = []
-    args: list[Any] = [LINES]
+    args: list[Any] = [MAX_LOG_LINES]
     for (queue, job_id, token), lines in part:
         keys += link.of(queue, (f"job:{job_id}", f"log:{job_id}"))
         args += (token, len(lines))
@@ -102,7 +102,7 @@ async def read_log(link: RedisLink, job_id: str, limit: int, after: int | None) 
         return LogPage(())
     newest = last[0].number
     # Numbers only grow: no more entries than numbers can follow one.
-    wanted = limit if after is None else min(newest - after, LINES)
+    wanted = limit if after is None else min(newest - after, MAX_LOG_LINES)
     entries: list[LogEntry] = []
     if wanted > 0 and limit > 0:
         commands = link.batch()

@@ -16,7 +16,7 @@ from queue_core.redis.client import make_client
 from queue_core.redis.cluster import ClusterClient
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.records import entries_of
-from queue_core.stores.redis.session import CHUNK, RENAMED, SCHEMA, RedisLink, chunks, unavailable
+from queue_core.stores.redis.session import JOBS_PER_SCRIPT, RENAMED_SCHEMA, SCHEMA, RedisLink, chunks, unavailable
 
 OF_QUEUES = {
     "gates": "admitted",
@@ -93,7 +93,7 @@ def drop(settings: RedisSettings) -> None:
         try:
             nodes = (await client.masters()).values() if isinstance(client, ClusterClient) else [client]
             for node in nodes:
-                async for key in node.scan_iter(match=_beginning(settings.prefix), count=CHUNK):
+                async for key in node.scan_iter(match=_beginning(settings.prefix), count=JOBS_PER_SCRIPT):
                     await node.unlink(key)
         except (RedisError, OSError) as error:
             raise unavailable(error) from error
@@ -138,7 +138,7 @@ async def _require_no_workers(link: RedisLink) -> None:
     if alive:
         raise SchemaEarlier(
             f"workers of an earlier version still run: {', '.join(sorted(alive)[:3])}",
-            f"stop all programs of version {RENAMED}, then migrate again",
+            f"stop all programs of version {RENAMED_SCHEMA}, then migrate again",
         )
 
 
@@ -163,7 +163,7 @@ async def _rename(link: RedisLink, prefix: str) -> None:
     cursor = None
     while cursor != 0:
         commands = link.batch()
-        commands.scan(int(cursor or 0), match=pattern, count=CHUNK)
+        commands.scan(int(cursor or 0), match=pattern, count=JOBS_PER_SCRIPT)
         ((cursor, found),) = await link.send(commands)
         ids = [key[len(begin) :] for key in found]
         await _rename_keys(link, list(zip(found, link.keys.operations_of(ids), strict=True)))

@@ -10,7 +10,7 @@ from typing import Any
 
 from queue_core.errors import FilterError, JobNotFound
 from queue_core.model.filters import Filter, SavedFilter, Searched, matches
-from queue_core.model.job import LINES, Attempt, Job
+from queue_core.model.job import MAX_LOG_LINES, Attempt, Job
 from queue_core.model.report import (
     Conservation,
     DeadCounts,
@@ -203,7 +203,7 @@ class RedisInspector:
             raise JobNotFound(job_id)
         return await self._attempts(found[job_id][0], job_id, 0)
 
-    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+    async def logs(self, job_id: str, limit: int = MAX_LOG_LINES, after: int | None = None) -> LogPage:
         """Return lines of a job's log, oldest first.
 
         Raises:

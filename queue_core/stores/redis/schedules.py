@@ -14,7 +14,7 @@ from queue_core.model.settings import RedisSettings
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.capacity import check_room
 from queue_core.stores.redis.delivery import TICKS
-from queue_core.stores.redis.insert import ASKED, RedisInserts, check_open, inserted
+from queue_core.stores.redis.insert import ROOM_TRIES, RedisInserts, check_open, inserted
 from queue_core.stores.redis.session import RedisLink, microseconds
 
 
@@ -98,7 +98,7 @@ class RedisSchedules:
 
     async def _fire(self, job: NewJob, keys: Sequence[str], args: Sequence[Any]) -> Inserted | None:
         await self._inserter.name_queues({job.queue})
-        for _ in range(ASKED):
+        for _ in range(ROOM_TRIES):
             check = self._inserter.check_capacity({job.queue: [job]})
             _, insert_keys, insert_args = self._inserter.call(job.queue, [job], check, [job.queue])
             call = Call("schedule_fire", [*keys, *insert_keys], [*args, job.id, *insert_args])

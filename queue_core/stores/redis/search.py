@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
 from queue_core.model.filters import Filter, Term, holds, matches, members_of
-from queue_core.model.filters.terms import WHOLE as WHOLE_SIGNATURE
+from queue_core.model.filters.terms import SIGNATURE_DIGITS as WHOLE_SIGNATURE
 from queue_core.model.job import parse_id
 from queue_core.model.report import Order
 from queue_core.model.states import FINAL, UNFINISHED, Status
@@ -16,11 +16,11 @@ from queue_core.stores.redis.session import RedisLink, chunks
 from queue_core.stores.redis.statistics.cursors import SetCursor, SiftedCursor, causes, walk
 from queue_core.stores.redis.statistics.releases import ReleaseNames
 
-WHOLE = 20
+PAYLOADS_PER_READ = 20
 """Jobs whose whole payloads are read at a time; each may have a mebibyte."""
-CUT = 4_000
+CUT_BYTES = 4_000
 """Bytes of a payload's beginning from which on there may be more of it."""
-VERDICTS = 10_000
+MAX_VERDICTS = 10_000
 """Verdicts remembered; jobs are of few kinds as far as most filters go."""
 
 _BY_ENTRY = frozenset({"age", "id", "ids"})
@@ -105,7 +105,7 @@ class FilterScan:
     def _verdict(self, queue: str, row: Sequence[Any]) -> bool:
         key = (queue, *(value for name, value in zip(self._names, row, strict=True) if name != "<payload"))
         if key not in self._verdicts:
-            if len(self._verdicts) >= VERDICTS:
+            if len(self._verdicts) >= MAX_VERDICTS:
                 self._verdicts.clear()
             job = job_of(queue, "", self._found(row), releases=self._releases)
             self._verdicts[key] = matches(job, self._light, self._now)
@@ -127,9 +127,9 @@ class FilterScan:
     ) -> dict[tuple[str, str], str]:
         """Return the whole payloads of those of which only the beginning was read."""
         place = self._names.index("<payload")
-        long = [one for one in entries if len((rows[one.queue, one.id][place] or "").encode()) >= CUT]
+        long = [one for one in entries if len((rows[one.queue, one.id][place] or "").encode()) >= CUT_BYTES]
         found: dict[tuple[str, str], str] = {}
-        for some in chunks(long, WHOLE):
+        for some in chunks(long, PAYLOADS_PER_READ):
             read = await self._link.read(homes(some), ["status", "payload"])
             found.update({key: payload or "" for key, (_, payload) in read.items()})
         return found
@@ -152,7 +152,7 @@ def _entry_holds(entry: Entry, term: Term, now: Any) -> bool:
     return holds(job_of(entry.queue, entry.id, known), term, now)
 
 
-SMALL = 5_000
+SMALL_SET = 5_000
 """A set up to this size is read at once where no others can match than those in it."""
 
 SETS = {
@@ -181,13 +181,13 @@ async def streams(link: RedisLink, where: Filter, queues: Sequence[str]) -> list
     sizes = dict(zip(keys, await link.send(commands) if keys else (), strict=True))
     found: list[SetCursor] = []
     for queue in queues:
-        of_type = [name for name in small if name.startswith("by_type:") and sizes[queue, name] <= SMALL]
+        of_type = [name for name in small if name.startswith("by_type:") and sizes[queue, name] <= SMALL_SET]
         waiting = [name for name in small if not name.startswith("by_type:")]
         if (ids := _whole_ids(where)) is not None:
             found.append(await _few(link, queue, sources, ids))
         elif of_type:
             found.append(await _few(link, queue, sources, await _members(link, queue, of_type[0])))
-        elif waiting and sum(sizes[queue, name] for name in waiting) <= SMALL:
+        elif waiting and sum(sizes[queue, name] for name in waiting) <= SMALL_SET:
             for name in waiting:
                 ids = await _members(link, queue, name)
                 found.append(await _few(link, queue, {"unfinished": _STATES[name]}, ids))
@@ -235,7 +235,7 @@ async def _members(link: RedisLink, queue: str, name: str) -> list[str]:
     if name.startswith("by_type:"):
         commands.smembers(link.keys.of(queue, name))
     else:
-        commands.zrange(link.keys.of(queue, name), 0, SMALL)
+        commands.zrange(link.keys.of(queue, name), 0, SMALL_SET)
     (members,) = await link.send(commands)
     return sorted(members)
 
@@ -276,7 +276,7 @@ def _queue_holds(queue: str, term: Term) -> bool:
     return holds(job_of(queue, "", {"status": Status.QUEUED, "type": ""}), term, moment(0))
 
 
-SIFTED = 1_000
+MAX_SIFTED = 1_000
 """Signatures at most in the arguments of a script."""
 
 
@@ -292,7 +292,7 @@ def sifted(where: Filter) -> frozenset[str] | None:
     if not named or not exact or few or where.trash or where.statuses() != {Status.DEAD}:
         return None
     found = frozenset.intersection(*(members_of(term) for term in named))
-    return found if len(found) <= SIFTED else None
+    return found if len(found) <= MAX_SIFTED else None
 
 
 def unsifted(where: Filter) -> Filter:

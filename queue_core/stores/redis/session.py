@@ -38,7 +38,7 @@ from queue_core.redis.cluster import ClusterClient
 from queue_core.redis.facts import server_facts
 from queue_core.redis.failover import Finder
 from queue_core.redis.keys import ClusterKeys
-from queue_core.redis.recent import SECONDS, RecentJobs, Restore
+from queue_core.redis.recent import KEEP_SECONDS, RecentJobs, Restore
 from queue_core.redis.scripts import Call, ConfirmedScripts, Scripts
 
 T = TypeVar("T")
@@ -49,21 +49,21 @@ Regain = Callable[[Collection[str]], Awaitable[bool]]
 PACKAGE = "queue_core.stores.redis"
 SCHEMA = 2
 """Version of the keys, their types and fields."""
-RENAMED = 1
+RENAMED_SCHEMA = 1
 """The version before it: the same under other names of keys."""
-CHUNK = 500
+JOBS_PER_SCRIPT = 500
 """Jobs in one script: some 5 ms of Redis, and below Lua's limit on unpacked arguments."""
-LARGEST = 4 << 20
+MAX_SCRIPT_LENGTH = 4 << 20
 """Characters in one script; one job may have more."""
-TOGETHER = 20
+SCRIPTS_PER_TRIP = 20
 """Scripts in one round trip, which is some 80 ms of Redis."""
-FEW = 20
+FEW_JOBS = 20
 """So many jobs are looked for in every queue without asking which jobs these have."""
-ASKED = 100
+QUEUES_PER_TRIP = 100
 """Queues asked for that in one round trip."""
 HOMES = ("unfinished", "completed", "cancelled", "dlq", "trash")
 """The sets of a queue; each of its jobs is in one of them."""
-CONNECTIONS = 32
+MAX_CONNECTIONS = 32
 """Calls of one process on their way at a time."""
 
 CANNOT_NOW = (ReadOnlyError, ClusterDownError, MasterDownError, TryAgainError)
@@ -76,7 +76,7 @@ _WRITES_NOTHING = re.compile(r"\b(MISCONF|OOM)\b")
 STATES = frozenset(status.value for status in Status)
 
 
-def chunks(items: Sequence[T], size: int = CHUNK) -> Iterator[Sequence[T]]:
+def chunks(items: Sequence[T], size: int = JOBS_PER_SCRIPT) -> Iterator[Sequence[T]]:
     """Yield the items in parts that one script takes."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
@@ -88,7 +88,7 @@ def portions(items: Iterable[T], weight: Callable[[T], int]) -> Iterator[list[T]
     size = 0
     for item in items:
         heavy = weight(item)
-        if part and (len(part) == CHUNK or size + heavy > LARGEST):
+        if part and (len(part) == JOBS_PER_SCRIPT or size + heavy > MAX_SCRIPT_LENGTH):
             yield part
             part, size = [], 0
         part.append(item)
@@ -144,7 +144,7 @@ class RedisLink:
         # how often `close` began or ended
         self._closes = 0
         # When all are in use, callers wait for one: there may be more callers than connections.
-        self._slots = asyncio.Semaphore(CONNECTIONS)
+        self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
 
     @asynccontextmanager
     async def _reaching(self) -> AsyncIterator[None]:
@@ -256,7 +256,7 @@ class RedisLink:
         """Return what remembers written jobs, for no longer than ended ones are kept; None: there is one server."""
         if self._finder is None:
             return None
-        found = RecentJobs(self, restore, min([SECONDS, *(one for one in kept if one is not None)]))
+        found = RecentJobs(self, restore, min([KEEP_SECONDS, *(one for one in kept if one is not None)]))
         # A new connection may lead to another primary.
         self._pipelined.prepare = found.ready
         return found
@@ -316,7 +316,7 @@ class RedisLink:
         possible = {queue: [one for one in ids if one.isascii()] for queue, ids in jobs.items()}
         parts = [(queue, part) for queue, ids in possible.items() for part in chunks(ids)]
         found: dict[tuple[str, str], list[Any]] = {}
-        for some in chunks(parts, TOGETHER):
+        for some in chunks(parts, SCRIPTS_PER_TRIP):
             calls = [Call("read", self.keys.jobs(queue, part), fields) for queue, part in some]
             for (queue, part), rows in zip(some, await self.run_many(calls), strict=True):
                 found.update({(queue, job_id): row for job_id, row in zip(part, rows, strict=True) if row})
@@ -340,7 +340,7 @@ class RedisLink:
         for attempt in range(2):
             if wanted:
                 queues = (await self.queues_and_time())[0]
-                many = attempt == 0 and len(wanted) > FEW
+                many = attempt == 0 and len(wanted) > FEW_JOBS
                 places = await self._homes(queues, wanted) if many else dict.fromkeys(queues, wanted)
                 rows = await self.read(places, fields)
                 found |= {job_id: (queue, row) for (queue, job_id), row in rows.items()}
@@ -350,7 +350,7 @@ class RedisLink:
     async def _homes(self, queues: Sequence[str], wanted: list[str]) -> dict[str, list[str]]:
         """Return which of these ids each queue may have: all of them where it has more jobs than that."""
         known, places = set(wanted), dict.fromkeys(queues, wanted)
-        for some in chunks(queues, ASKED):
+        for some in chunks(queues, QUEUES_PER_TRIP):
             calls = [Call("members", self.of(queue, HOMES), [len(wanted)]) for queue in some]
             for queue, members in zip(some, await self.run_many(calls), strict=True):
                 if members is not None:

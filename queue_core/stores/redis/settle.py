@@ -15,11 +15,11 @@ from queue_core.redis.scripts import Call
 from queue_core.stores.redis.capacity import ORDERING_KEYS, answer_of, dead_holds
 from queue_core.stores.redis.hints import WAITING, DueHints
 from queue_core.stores.redis.records import failure_text
-from queue_core.stores.redis.session import CHUNK, TOGETHER, RedisLink, chunks, portions
+from queue_core.stores.redis.session import JOBS_PER_SCRIPT, SCRIPTS_PER_TRIP, RedisLink, chunks, portions
 
 BOUNDS_US = [round(bound * 1_000_000) for bound in HISTOGRAM_BOUNDS]
 
-SMALL = 1 << 16
+SMALL_OUTCOMES = 1 << 16
 """Characters of outcomes that are sent with the claim behind them on the connection that all share."""
 
 _VERBS = {
@@ -61,17 +61,17 @@ async def settle_and_run(
     parts = [(verb, queue, part) for (verb, queue), group in groups.items() for part in portions(group, _weight)]
     settled = [Settled(outcome.id, False) for outcome in outcomes]
     answers: list[Any] = []
-    for start in range(0, len(parts), TOGETHER):
+    for start in range(0, len(parts), SCRIPTS_PER_TRIP):
         # Parameters and the scripts' answers, then ours.
-        some = parts[start : start + TOGETHER]
+        some = parts[start : start + SCRIPTS_PER_TRIP]
         calls = [
             _call(link, verb, queue, rules_of(rules, queue), [outcome for _, outcome in part])
             for verb, queue, part in some
         ]
-        if start + TOGETHER >= len(parts):
+        if start + SCRIPTS_PER_TRIP >= len(parts):
             calls += behind
         # A lone end with the next claim is what others wait for; what is large would hold up the inserts of all.
-        soon = bool(behind) and sum(map(_weight, enumerate(outcomes))) <= SMALL
+        soon = bool(behind) and sum(map(_weight, enumerate(outcomes))) <= SMALL_OUTCOMES
         answers = await (link.run_soon(calls) if soon else link.run_many(calls))
         for (verb, _, part), ends in zip(some, answers, strict=False):
             for (place, outcome), answer in zip(part, ends, strict=True):
@@ -198,7 +198,7 @@ async def promote(link: RedisLink, rules: Rules, hints: DueHints, limit: int) ->
         groups: dict[str, list[str]] = {}
         for _, queue, job_id in await _until_now(link, queues, WAITING, now, limit):
             groups.setdefault(queue, []).append(job_id)
-        for queue in [queue for queue, ids in groups.items() if len(ids) > CHUNK]:
+        for queue in [queue for queue, ids in groups.items() if len(ids) > JOBS_PER_SCRIPT]:
             groups[queue] = await _by_arrival(link, queue, groups[queue])
         ready: list[Ready] = []
         for queue, part, found in await _run(link, rules, "promote", _PROMOTE, groups, ()):
@@ -288,7 +288,7 @@ async def _run(
     """Run a script on jobs by queue, in parts; `beside` names the keys that go with each job's hash."""
     parts = [(queue, part) for queue, jobs in groups.items() for part in chunks(jobs)]
     done: list[tuple[str, Sequence[Any], list[Any]]] = []
-    for some in chunks(parts, TOGETHER):
+    for some in chunks(parts, SCRIPTS_PER_TRIP):
         calls = [_call_on(link, rules_of(rules, queue), verb, names, queue, part, beside) for queue, part in some]
         for (queue, part), answers in zip(some, await link.run_many(calls), strict=True):
             done.append((queue, part, answers))

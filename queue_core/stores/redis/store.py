@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable,
 from typing import Any
 
 from queue_core.model.job import (
-    MOST_LOSSES,
+    MAX_LOSSES,
     Claim,
     Inserted,
     JobResult,
@@ -29,7 +29,7 @@ from queue_core.stores.redis import logs
 from queue_core.stores.redis.claim.claim import RedisClaims, claims_of, name_of
 from queue_core.stores.redis.claim.heartbeat import RedisHeartbeat
 from queue_core.stores.redis.insert import RedisInserts
-from queue_core.stores.redis.session import CHUNK, RedisLink, portions
+from queue_core.stores.redis.session import JOBS_PER_SCRIPT, RedisLink, portions
 from queue_core.stores.redis.settle import (
     end_leases,
     next_due,
@@ -42,7 +42,7 @@ from queue_core.stores.redis.settle import (
 from queue_core.stores.redis.statistics.releases import register_release
 from queue_core.stores.redis.upkeep import Leadership, RedisUpkeep
 
-BATCH = 1000
+MAX_BATCH_IDS = 1000
 """Ids of different callers that one read gathers at most."""
 
 _Write = Callable[[Sequence[NewJob]], Awaitable[list[Inserted]]]
@@ -52,11 +52,11 @@ _FINAL_WEIGHED = ("status", "?result", "error", "completed_at")
 """Of a large result its length: 1,000 of 1 MB in one answer never came within a time limit."""
 
 
-SPARE = 10
+SPARE_CANDIDATES = 10
 """Candidates of best rank beside those that are wanted, since others claim at the same moment."""
-FRESH = 0.1
+RANKS_FRESH_SECONDS = 0.1
 """Seconds for which the best ranks that a trip has seen are asked for in the next one."""
-IN_LINE, IN_LINE_ALL, LINES = 20, 100, 1000
+JOBS_IN_LINE, JOBS_IN_ALL_LINES, MAX_LINES = 20, 100, 1000
 """Jobs read of an ordering key and, of many keys, of all together; and keys that are remembered."""
 
 
@@ -109,7 +109,7 @@ class Handovers:
                 self._best[request.queue] = time.monotonic(), best
             for key, line in zip(keys, lines, strict=True):
                 self._lines[request.queue, key] = line
-        while len(self._lines) > LINES:
+        while len(self._lines) > MAX_LINES:
             del self._lines[next(iter(self._lines))]
         return settled, claims
 
@@ -117,15 +117,15 @@ class Handovers:
         """Return the ids to claim, as far as they are known."""
         if request.ids is None:
             at, best = self._best.pop(request.queue, (now, []))
-            return best if now - at < FRESH else []
+            return best if now - at < RANKS_FRESH_SECONDS else []
         lines = [self._lines.get((request.queue, key)) for key in keys]
-        return [line.pop(0) for line in lines if line][: min(request.limit, CHUNK)]
+        return [line.pop(0) for line in lines if line][: min(request.limit, JOBS_PER_SCRIPT)]
 
 
 def _depths(request: ClaimRequest, keys: Sequence[str]) -> tuple[int, int]:
     """Return how many jobs of best rank, and how many of each key, the next trip may want."""
-    best = request.limit + SPARE if request.ids is None else 0
-    return best, max(1, min(IN_LINE, IN_LINE_ALL // max(1, len(keys))))
+    best = request.limit + SPARE_CANDIDATES if request.ids is None else 0
+    return best, max(1, min(JOBS_IN_LINE, JOBS_IN_ALL_LINES // max(1, len(keys))))
 
 
 def _ordering_keys(outcomes: Sequence[Outcome], queue: str) -> list[str]:
@@ -157,7 +157,7 @@ class RedisStore:
         self.regain = self._link.regain = None if self._recent is None else self._recent.regain
         self._results = retention.results
         # Many may wait for results at once: while one read is under way, the next gathers.
-        self._result_reads: Batcher[str, JobResult | None] = Batcher(self._read_results, BATCH)
+        self._result_reads: Batcher[str, JobResult | None] = Batcher(self._read_results, MAX_BATCH_IDS)
 
     async def open(self) -> None:
         """Connect and check the version of what is stored.
@@ -328,7 +328,7 @@ class RedisStore:
     async def next_due(self) -> float | None:
         return await next_due(self._hints)
 
-    async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
+    async def reclaim(self, limit: int, bound: int = MAX_LOSSES) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one loss more, or bury them as lost where that makes `bound`."""
         return await reclaim(self._link, self._rules, self._hints, limit, bound)
 

@@ -22,21 +22,21 @@ from queue_core.stores.redis.operations.members import OperationRemoval
 from queue_core.stores.redis.operations.transit import end_moves
 from queue_core.stores.redis.records import entries_of
 from queue_core.stores.redis.schedules import first_tick, schedule_keys
-from queue_core.stores.redis.session import CHUNK, RedisLink, chunks
+from queue_core.stores.redis.session import JOBS_PER_SCRIPT, RedisLink, chunks
 
 logger = logging.getLogger("queue_core.worker")
 
-ROUNDS = 20
+PARTS_PER_ROUND = 20
 """Parts of one kind and queue removed in one go: 10,000 jobs a second at the least."""
 SERIES_SECONDS = 2 * 86400
 """How long minutes are kept."""
 LOST_SECONDS = 86400
 """How long the entry of a lost worker is shown."""
-SELDOM = 60.0
+SELDOM_SECONDS = 60.0
 """Seconds between two checks of what grows slowly."""
 SETS_AT_ONCE = 500
 """Queues of which the sizes of sets are compared in one go: some 4 ms of the server."""
-AT_ONCE = 100
+SETS_PER_ROUND = 100
 """Sets looked at in one round. While none of them has anything to remove, that is all."""
 AGAIN_US = 3600 * 1_000_000
 """Microseconds after which a set is looked at again at the latest. What comes to it is newer than what is there, so it
@@ -86,9 +86,9 @@ class _Agenda:
         return due
 
     def _turn(self, wanted: Sequence[_Set]) -> Sequence[_Set]:
-        if len(wanted) > AT_ONCE:
+        if len(wanted) > SETS_PER_ROUND:
             turn = [one for one in wanted if one > self._last] + [one for one in wanted if one <= self._last]
-            wanted = turn[:AT_ONCE]
+            wanted = turn[:SETS_PER_ROUND]
             self._last = wanted[-1]
         return wanted
 
@@ -132,7 +132,7 @@ class StateSets:
             cursor = -1
             while cursor:
                 commands = self._link.batch()
-                commands.zscan(key, max(cursor, 0), count=CHUNK)
+                commands.zscan(key, max(cursor, 0), count=JOBS_PER_SCRIPT)
                 ((cursor, found),) = await self._link.send(commands)
                 for ids in chunks([job_id for job_id, _ in found]):
                     keys = self._link.of(queue, (*_PLACES, *(f"job:{job_id}" for job_id in ids)))
@@ -174,23 +174,25 @@ class RedisUpkeep:
         await self._forget_keys(sorted(await self._keyed.find(queues)))
         await self._operation_removal.run(now)
         await end_moves(self._link, queues, now)
-        if time.monotonic() - self._seldom_at >= SELDOM:
+        if time.monotonic() - self._seldom_at >= SELDOM_SECONDS:
             self._seldom_at = time.monotonic()
             await self._forget_workers(now)
             await self._forget_ticks(now)
             await self._state_sets.run(queues)
 
     async def _expire(self, wanted: Sequence[_Set], now: int) -> None:
-        for _ in range(ROUNDS):
+        for _ in range(PARTS_PER_ROUND):
             commands = self._link.batch()
             for queue, place in wanted:
                 before = now - self._kept[place].microseconds
-                commands.zrangebyscore(self._link.keys.of(queue, place), "-inf", f"({before}", start=0, num=CHUNK)
+                commands.zrangebyscore(
+                    self._link.keys.of(queue, place), "-inf", f"({before}", start=0, num=JOBS_PER_SCRIPT
+                )
             found = await self._link.send(commands) if wanted else []
             over = {key: ids for key, ids in zip(wanted, found, strict=True) if ids}
             for (queue, place), ids in over.items():
                 await self._remove(queue, place, ids)
-            wanted = [key for key, ids in over.items() if len(ids) == CHUNK]
+            wanted = [key for key, ids in over.items() if len(ids) == JOBS_PER_SCRIPT]
 
     async def _remove(self, queue: str, place: str, ids: Sequence[str]) -> None:
         """Remove jobs of a queue that are in this set. The audit finds the jobs that these release by ordering keys."""
@@ -201,10 +203,13 @@ class RedisUpkeep:
 
     async def _forget_keys(self, queues: Sequence[str]) -> None:
         """Forget unique keys whose time is over; those that hold while a job is unfinished go with their job."""
-        for _ in range(ROUNDS):
-            calls = [Call("forget", self._link.of(queue, ("unique", "unique_expires")), [CHUNK]) for queue in queues]
+        for _ in range(PARTS_PER_ROUND):
+            calls = [
+                Call("forget", self._link.of(queue, ("unique", "unique_expires")), [JOBS_PER_SCRIPT])
+                for queue in queues
+            ]
             found = await self._link.run_many(calls)
-            queues = [queue for queue, n in zip(queues, found, strict=True) if n == CHUNK]
+            queues = [queue for queue, n in zip(queues, found, strict=True) if n == JOBS_PER_SCRIPT]
 
     async def _trim(self, sets: Sequence[_Set], now: int) -> None:
         """Drop the minutes that no series shows any more."""
@@ -224,15 +229,15 @@ class RedisUpkeep:
             await self._drop_below(schedule_keys(self._link, queue, name)[2], now - kept.microseconds)
 
     async def _drop_below(self, key: str, score: int) -> None:
-        for _ in range(ROUNDS):
+        for _ in range(PARTS_PER_ROUND):
             commands = self._link.batch()
-            commands.zrangebyscore(key, "-inf", f"({score}", start=0, num=CHUNK)
+            commands.zrangebyscore(key, "-inf", f"({score}", start=0, num=JOBS_PER_SCRIPT)
             (members,) = await self._link.send(commands)
             if members:
                 commands = self._link.batch()
                 commands.zrem(key, *members)
                 await self._link.send(commands)
-            if len(members) < CHUNK:
+            if len(members) < JOBS_PER_SCRIPT:
                 break
 
     async def _forget_workers(self, now: int) -> None:

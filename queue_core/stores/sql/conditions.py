@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Operator, Term
-from queue_core.model.filters.terms import WHOLE
+from queue_core.model.filters.terms import SIGNATURE_DIGITS
 from queue_core.model.text import storable
 
 
@@ -36,7 +36,7 @@ class Pieces(NamedTuple):
 
     def _condition(self, term: Term, prefix: str, params: dict[str, Any]) -> str:
         head, _, path = term.field.partition(".")
-        whole = head == "signature" and len(term.value) == WHOLE
+        whole = head == "signature" and len(term.value) == SIGNATURE_DIGITS
         name = "whole signature" if whole else f"{head} {term.operator}"
         fragment = self.fragments.get(self.instead.get(name, name))
         if fragment is None or (head == "payload") is not bool(path):

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from queue_core.errors import SchemaError, SchemaMissing, SchemaNewer
 
-FIRST = 2
+FIRST_VERSION = 2
 """The version of the first file, which makes everything in an empty store."""
-RENAMED = 1
+RENAMED_VERSION = 1
 """The version before it: the same tables under other names, which `migrate` renames."""
 
 
@@ -36,7 +36,7 @@ def migrations_of(package: str) -> tuple[Migration, ...]:
         for file in files(package).joinpath("migrations").iterdir()
         if (match := re.fullmatch(r"(\d{4})_(\w+)\.sql", file.name))
     )
-    if [migration.version for migration in found] != list(range(FIRST, FIRST + len(found))):
+    if [migration.version for migration in found] != list(range(FIRST_VERSION, FIRST_VERSION + len(found))):
         raise SchemaError("the migration files of this installation are not complete")
     return tuple(found)
 

@@ -26,9 +26,9 @@ from queue_core.stores.sqlite.session import Mode, RowTuple, SqliteFile, Transac
 # less far, than the second, it was set, or the machine slept; then everything that waits for time to pass is moved
 # along with it.
 
-TOLERANCE = 2.0
+CLOCK_TOLERANCE = 2.0
 """Seconds that the clocks may differ: more than a time server's gentle corrections, less than any lease."""
-NOTED = 60.0
+CLOCKS_NOTED_SECONDS = 60.0
 """Seconds after which both clocks are stored again; in an hour they drift apart by a second at most."""
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -62,14 +62,14 @@ def keep_time(transaction: Transaction) -> None:
     jump = 0.0
     if here and known == here and steady_now >= steady:
         jump = (now - wall) - (steady_now - steady)
-        if abs(jump) > TOLERANCE:
+        if abs(jump) > CLOCK_TOLERANCE:
             for moved in _MOVED:
                 transaction.run(f"claim/{moved}", {"seconds": jump})
-    if known != here or abs(jump) > TOLERANCE or now - wall > NOTED:
+    if known != here or abs(jump) > CLOCK_TOLERANCE or now - wall > CLOCKS_NOTED_SECONDS:
         transaction.run("claim/record_clocks", (now, steady_now, here))
 
 
-TOKENS = 1_000_000
+TOKENS_PER_COMMIT = 1_000_000
 """Tokens that one commit on the disk allows to be given out by softer ones."""
 
 
@@ -79,7 +79,7 @@ class TokensUsedUp(Exception):
 
 def reserve_tokens(transaction: Transaction) -> None:
     """Go on behind every token that may have been given out, and note on the disk how far one may go from there."""
-    transaction.run("claim/reserve_tokens", (TOKENS,))
+    transaction.run("claim/reserve_tokens", (TOKENS_PER_COMMIT,))
 
 
 def take_tokens(transaction: Transaction, count: int) -> int:
@@ -141,7 +141,7 @@ def _count(transaction: Transaction, queue_id: int, rows: list[RowTuple]) -> Non
 def _candidates(transaction: Transaction, request: ClaimRequest, queue_id: int) -> list[RowTuple]:
     if request.limit <= 0:
         return []
-    limit = min(request.limit, TOKENS)
+    limit = min(request.limit, TOKENS_PER_COMMIT)
     params: dict[str, Any] = {"queue_id": queue_id, "limit": limit}
     if request.ids is not None:
         ids = texts(dict.fromkeys(request.ids))

@@ -18,7 +18,7 @@ from uuid import uuid4
 from queue_core.delivery.gaps import GapNotices
 from queue_core.delivery.local import LocalEventBus, QueueHints
 from queue_core.errors import QueueCoreError
-from queue_core.model.events import VERSION, Event, EventBatch, by_queue, decode_message
+from queue_core.model.events import MESSAGE_VERSION, Event, EventBatch, by_queue, decode_message
 from queue_core.model.job import Ready
 from queue_core.ports.delivery import DispatchUnavailable, Nomination
 from queue_core.runtime import end_tasks
@@ -30,9 +30,9 @@ logger = logging.getLogger("queue_core.delivery")
 
 LISTEN_SECONDS = 15.0
 """Seconds that a listener is kept after its last sign of life."""
-MESSAGES = 200
+MESSAGES_PER_READ = 200
 """Messages read at a time."""
-KEPT = 1_000
+MAX_MESSAGES_KEPT = 1_000
 """Messages kept at most; a listener further behind receives a gap."""
 
 
@@ -75,11 +75,13 @@ def poll(transaction: Transaction, state: WatchState, me: str, watched: Sequence
     ((last, first),) = transaction.rows("delivery/numbers")
     if state.version is None:
         return FileChanges(WatchState(version, arrived, last), changed)
-    rows = transaction.rows("delivery/messages", (state.message, MESSAGES)) if last > state.message else []
+    rows = transaction.rows("delivery/messages", (state.message, MESSAGES_PER_READ)) if last > state.message else []
     ended = [job_id for (job_id,) in transaction.rows("delivery/ended", (texts(watched),))] if watched else []
     return FileChanges(
         # With more to read, the version stays as it was, so that the next poll reads on.
-        WatchState(version if len(rows) < MESSAGES else (0, 0), arrived, rows[-1][0] if rows else state.message),
+        WatchState(
+            version if len(rows) < MESSAGES_PER_READ else (0, 0), arrived, rows[-1][0] if rows else state.message
+        ),
         changed,
         [body for _, sender, body in rows if sender != me],
         bool(rows) and first > state.message + 1,
@@ -100,16 +102,16 @@ def register(transaction: Transaction, me: str) -> None:
 def notify(transaction: Transaction, me: str, messages: Sequence[str]) -> None:
     """Store messages for the listeners."""
     transaction.run_many("delivery/publish", [(me, body, transaction.now) for body in messages])
-    transaction.run("delivery/forget", (KEPT,))
+    transaction.run("delivery/forget", (MAX_MESSAGES_KEPT,))
 
 
-PAUSE_FIRST, PAUSE_MOST = 0.05, 0.25
+FIRST_PAUSE, MAX_PAUSE = 0.05, 0.25
 """Seconds between two reads, growing while nothing changes, with jitter; a read takes some 15 µs."""
-EVERYWHERE = 5.0
+ALL_QUEUES_INTERVAL = 5.0
 """Seconds after which all queues with ready jobs are named again, in case a hint was taken and not followed."""
-RENEW = 5.0
+LISTENER_RENEWAL = 5.0
 """Seconds between two notes for other processes that this one listens."""
-KNOWN = 1.5
+LISTENER_KNOWN_AFTER = 1.5
 """Seconds after which other processes know of a new listener; earlier events are not sent to it."""
 
 
@@ -144,7 +146,7 @@ class FileWatcher:
         self._hurry.set()
 
     async def _run(self) -> None:
-        pause, lost = PAUSE_FIRST, False
+        pause, lost = FIRST_PAUSE, False
         while True:
             try:
                 changed = await self._poll()
@@ -154,15 +156,15 @@ class FileWatcher:
                 if not lost:
                     logger.warning("what other processes do is not seen for now: %s", error)
                 changed, lost = False, True
-            pause = PAUSE_FIRST if changed else min(PAUSE_MOST, pause * 1.5)
+            pause = FIRST_PAUSE if changed else min(MAX_PAUSE, pause * 1.5)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause * random.uniform(0.5, 1.0)):
                     await self._hurry.wait()
-                pause = PAUSE_FIRST
+                pause = FIRST_PAUSE
             self._hurry.clear()
 
     async def _poll(self) -> bool:
-        everywhere = time.monotonic() - self._everywhere_at >= EVERYWHERE
+        everywhere = time.monotonic() - self._everywhere_at >= ALL_QUEUES_INTERVAL
         watched = self.local.watched
         found = await self._file.read(
             partial(poll, state=self._state, me=self.me, watched=watched, everywhere=everywhere)
@@ -187,9 +189,9 @@ class FileWatcher:
         now = time.monotonic()
         if not self.local.heard:
             self._renewed_at = float("-inf")
-        elif now - self._renewed_at >= RENEW:
+        elif now - self._renewed_at >= LISTENER_RENEWAL:
             if self._renewed_at == float("-inf"):
-                self._gap_at = now + KNOWN
+                self._gap_at = now + LISTENER_KNOWN_AFTER
             await self._file.write_soft(partial(register, me=self.me))
             self._renewed_at = now
         if self._gap_at is not None and now >= self._gap_at:
@@ -259,9 +261,9 @@ class SqliteDispatcher:
         await self._watcher.close()
 
 
-LARGEST = 1_000
+MAX_MESSAGE_EVENTS = 1_000
 """Events in one message."""
-ASK = 1.0
+LISTENERS_KNOWN_SECONDS = 1.0
 """Seconds for which it is remembered whether other processes listen."""
 
 
@@ -311,20 +313,20 @@ class SqliteEventBus:
             return False
 
     async def _is_heard(self) -> bool:
-        if time.monotonic() - self._asked_at >= ASK:
+        if time.monotonic() - self._asked_at >= LISTENERS_KNOWN_SECONDS:
             self._asked_at = time.monotonic()
             self._heard = await self._file.read(partial(heard, me=self._watcher.me))
         return self._heard
 
     def _messages(self, events: Sequence[Event]) -> Iterator[str]:
         for queue, group in by_queue(events).items():
-            for start in range(0, len(group), LARGEST):
-                yield self._message(queue, group[start : start + LARGEST])
+            for start in range(0, len(group), MAX_MESSAGE_EVENTS):
+                yield self._message(queue, group[start : start + MAX_MESSAGE_EVENTS])
 
     def _message(self, queue: str, events: Sequence[Event]) -> str:
         self._numbers[queue] += 1
         message = {
-            "v": VERSION,
+            "v": MESSAGE_VERSION,
             "queue": queue,
             "gen": self._watcher.me,
             "n": self._numbers[queue],

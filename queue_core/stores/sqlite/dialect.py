@@ -11,7 +11,7 @@ from math import inf
 from typing import Any, Literal
 
 from queue_core.model.filters import Filter, Operator, span_of
-from queue_core.model.filters.terms import WHOLE
+from queue_core.model.filters.terms import SIGNATURE_DIGITS
 from queue_core.model.states import Status
 from queue_core.stores.sql.conditions import Conditions, Pieces
 from queue_core.stores.sql.queries import fragments, statement
@@ -48,7 +48,7 @@ def _status(row: Row) -> Status:
 DIALECT = Dialect(moment, tags_of, _status)
 
 _NUMBERS = frozenset({"priority", "retries", "age"})
-SELECTIVE = 8
+SELECTIVE_DIGITS = 8
 """Digits of an id that lead to few jobs, so that looking for them first is worth it."""
 _LEADING = frozenset({"id", "ids", "signature"})
 _DASHES = (8, 12, 16, 20)
@@ -100,9 +100,9 @@ def conditions(where: Filter, now: float) -> SqliteConditions:
     parts, params = pieces.conditions([term for term in where.terms if term.field != "status"])
     by: Literal["ids", "signatures", "lists"] = "lists"
     chosen = {term.field: len(term.value) for term in where.terms if not term.negated and term.field in _LEADING}
-    if chosen.get("id", 0) >= SELECTIVE or "ids" in chosen:
+    if chosen.get("id", 0) >= SELECTIVE_DIGITS or "ids" in chosen:
         by = "ids"
-    elif chosen.get("signature") == WHOLE and places in {("dead",), ("trashed",)}:
+    elif chosen.get("signature") == SIGNATURE_DIGITS and places in {("dead",), ("trashed",)}:
         by = "signatures"
     return SqliteConditions(pieces, places, parts, params | {"now": now}, by)
 

@@ -37,7 +37,7 @@ BROKEN = frozenset(
 REFUSED = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError, sqlite3.InterfaceError)
 """Errors of values, not of the file."""
 
-ROOM = 1 << 16
+ROOM_BYTES = 1 << 16
 """Bytes that a few jobs take, with what SQLite writes about them."""
 
 _CONSTRAINTS = {
@@ -94,7 +94,7 @@ def check_room(path: Path) -> None:
     try:
         # A file without a name: what the system counts as free is not what this user may write.
         with tempfile.TemporaryFile(dir=path.parent, buffering=0) as file:
-            full = file.write(bytes(ROOM)) < ROOM
+            full = file.write(bytes(ROOM_BYTES)) < ROOM_BYTES
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     if full:

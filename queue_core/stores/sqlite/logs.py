@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from queue_core.errors import JobNotFound
-from queue_core.model.job import LINES, LOG_START, LogEntry, LogLine, LogPosition, placed
+from queue_core.model.job import LOG_START, MAX_LOG_LINES, LogEntry, LogLine, LogPosition, placed
 from queue_core.model.report import JobStack, LogPage, TypeInfo
 from queue_core.model.text import storable
 from queue_core.ports.operations import STACKS_IN_ALL, STACKS_OF_A_JOB
@@ -47,10 +47,10 @@ def _append(transaction: Transaction, job: _RunningJob, lines: list[LogLine]) ->
     rows = [
         (job.number, place.number, place.token, place.line, transaction.now - line.age, line.text)
         for place, line in placed(job.last, lines)
-    ][-LINES:]
+    ][-MAX_LOG_LINES:]
     if rows:
         transaction.run_many("logs/append", rows)
-        transaction.run("logs/forget", (job.number, rows[-1][1] - LINES))
+        transaction.run("logs/forget", (job.number, rows[-1][1] - MAX_LOG_LINES))
 
 
 def register_types(transaction: Transaction, types: Mapping[str, Mapping[str, Any]]) -> None:
@@ -60,7 +60,7 @@ def register_types(transaction: Transaction, types: Mapping[str, Mapping[str, An
     transaction.run_many("logs/write", [(name, schema, transaction.now) for name, schema in changed.items()])
 
 
-async def read_log(file: SqliteFile, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+async def read_log(file: SqliteFile, job_id: str, limit: int = MAX_LOG_LINES, after: int | None = None) -> LogPage:
     """Return lines of a job's log, oldest first.
 
     Raises:

@@ -11,8 +11,8 @@ from queue_core.errors import ConfigurationError, SchemaEarlier, SchemaError, Sc
 from queue_core.model.addresses import path_of
 from queue_core.model.settings import SqliteSettings
 from queue_core.stores.sql.migrations import (
-    FIRST,
-    RENAMED,
+    FIRST_VERSION,
+    RENAMED_VERSION,
     Migration,
     Pending,
     migrations_of,
@@ -22,11 +22,11 @@ from queue_core.stores.sql.migrations import (
 from queue_core.stores.sqlite.dialect import PACKAGE, load
 from queue_core.stores.sqlite.file import BUSY, check_place, primary_code, translate
 
-APPLICATION = 1246708291
+APPLICATION_ID = 1246708291
 """SQLite's mark of whose file it is: "JOBC" as a number; see claim_file in sql/migrate.sql."""
-NUMBERED, LAST_NUMBERED = 1246708307, 7
+NUMBERED_APPLICATION_ID, LAST_NUMBERED = 1246708307, 7
 """The mark of files of the numbering before that, "JOBS", and its last version: its tables are those of version 1."""
-OLDEST = (3, 37, 0)
+MIN_SQLITE = (3, 37, 0)
 """The first SQLite with strict tables."""
 
 
@@ -47,8 +47,8 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
         SchemaMissing, SchemaNewer, SchemaEarlier: the schema does not fit.
         SchemaForeign: the file belongs to another program.
     """
-    if sqlite3.sqlite_version_info < OLDEST:
-        needed = ".".join(map(str, OLDEST))
+    if sqlite3.sqlite_version_info < MIN_SQLITE:
+        needed = ".".join(map(str, MIN_SQLITE))
         raise ConfigurationError(f"this Python brings SQLite {sqlite3.sqlite_version}; mode sqlite needs {needed}")
     found = version(connection, path)
     if found is not None:
@@ -72,9 +72,9 @@ def version(connection: sqlite3.Connection, path: str) -> int | None:
         SchemaForeign: the file belongs to another program.
     """
     application, found, objects = connection.execute(load("migrate/identity")).fetchone()
-    if application == NUMBERED or (application, found) == (APPLICATION, RENAMED):
+    if application == NUMBERED_APPLICATION_ID or (application, found) == (APPLICATION_ID, RENAMED_VERSION):
         raise SchemaEarlier(f"an earlier version has made {path}")
-    if application == APPLICATION:
+    if application == APPLICATION_ID:
         return int(found)
     if application or found or objects:
         raise SchemaForeign(f"{path} is the database of another program; choose another file")
@@ -109,17 +109,17 @@ def take_over(connection: sqlite3.Connection, path: str) -> bool:
     connection.execute(load(BEGIN))
     try:
         application, found, _ = connection.execute(load("migrate/identity")).fetchone()
-        if application == NUMBERED and found != LAST_NUMBERED:
+        if application == NUMBERED_APPLICATION_ID and found != LAST_NUMBERED:
             raise SchemaEarlier(
                 f"{path} is of version {found} of an earlier numbering, and only its last one, {LAST_NUMBERED}, "
                 "can be taken over",
                 "migrate it with a program of that time first",
             )
-        earlier = application == NUMBERED or (application, found) == (APPLICATION, RENAMED)
+        earlier = application == NUMBERED_APPLICATION_ID or (application, found) == (APPLICATION_ID, RENAMED_VERSION)
         if earlier:
             for statement in statements(load("migrate/rename")):
                 connection.execute(statement)
-            _mark(connection, FIRST)
+            _mark(connection, FIRST_VERSION)
         connection.execute(load(COMMIT))
     except BaseException:
         if connection.in_transaction:
@@ -183,7 +183,7 @@ def _mark(connection: sqlite3.Connection, version: int) -> None:
 
 __all__ = ["KNOWN", "migrate", "pending", "schema_of"]
 
-PAUSE = 0.05
+LOCK_RETRY_SECONDS = 0.05
 """Seconds between two tries while another process holds the lock."""
 
 
@@ -207,7 +207,7 @@ def migrate(settings: SqliteSettings) -> list[int]:
         except sqlite3.Error as error:
             if primary_code(error) not in BUSY or time.monotonic() >= deadline:
                 raise (translate(error, path) or error) from error
-        time.sleep(PAUSE)
+        time.sleep(LOCK_RETRY_SECONDS)
 
 
 def schema_of(settings: SqliteSettings) -> int:
@@ -255,7 +255,7 @@ def _migrate(path: str, applied: list[int]) -> None:
             version(connection, path)
         except SchemaEarlier:
             if take_over(connection, path):
-                applied.append(FIRST)
+                applied.append(FIRST_VERSION)
         for setting in ("migrate/wal", DURABLE):
             connection.execute(load(setting))
         # Another process may take the lock between two of them, and then this continues where it was.

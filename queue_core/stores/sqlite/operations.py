@@ -39,7 +39,7 @@ from queue_core.stores.sqlite.session import RowTuple, SqliteFile, Transaction
 from queue_core.stores.sqlite.statistics.signatures import set_facts, set_filter
 from queue_core.stores.sqlite.upkeep import abandon_operations, forget_operation
 
-HIGHEST = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 """The last whole number that SQLite has."""
 
 
@@ -67,7 +67,7 @@ def stored_operation(transaction: Transaction, number: int) -> OperationRecord:
     Raises:
         OperationNotFound: there is none of this number.
     """
-    found = records(transaction, [number]) if abs(number) <= HIGHEST else []
+    found = records(transaction, [number]) if abs(number) <= MAX_INTEGER else []
     if not found:
         raise OperationNotFound(number)
     return found[0]
@@ -200,7 +200,7 @@ def _stored(
     return OperationRecord(view, next_at)
 
 
-MEMBERS = 1_000
+MEMBERS_PER_TRANSACTION = 1_000
 """Members written in one transaction: some 20 ms, in which no other process can write."""
 
 _ENDED = frozenset({"completed", "cancelled", "dead", "trashed", None})
@@ -245,9 +245,9 @@ class SqliteOperations:
         return await self._file.write(partial(create, request=request))
 
     async def add(self, number: int, ids: Sequence[str], ended: float | None = None) -> Operation:
-        added = await self._file.write(partial(add, number=number, ids=ids[:MEMBERS], ended=ended))
-        for start in range(MEMBERS, len(ids), MEMBERS):
-            more = ids[start : start + MEMBERS]
+        added = await self._file.write(partial(add, number=number, ids=ids[:MEMBERS_PER_TRANSACTION], ended=ended))
+        for start in range(MEMBERS_PER_TRANSACTION, len(ids), MEMBERS_PER_TRANSACTION):
+            more = ids[start : start + MEMBERS_PER_TRANSACTION]
             added = await self._file.write(partial(add, number=number, ids=more, ended=ended))
         return added
 
@@ -273,7 +273,7 @@ class SqliteOperations:
         await self._file.write(abandon_operations)
 
     async def outcomes(self, number: int, last: int, behind: int = 0, until: int | None = None) -> Outcomes:
-        places = (_bounded(behind), HIGHEST if until is None else _bounded(until), _bounded(last))
+        places = (_bounded(behind), MAX_INTEGER if until is None else _bounded(until), _bounded(last))
         rows = await self._rows(number, "operations/outcomes", *places)
         found: Counter[str | None] = Counter()
         failed: Counter[str | None] = Counter()
@@ -303,7 +303,7 @@ class SqliteOperations:
         self, limit: int, before: int | None = None, unfinished: bool = False, signature: str | None = None
     ) -> list[Operation]:
         query = "operations/unfinished" if unfinished else "operations/newest"
-        older = HIGHEST if before is None else _bounded(before)
+        older = MAX_INTEGER if before is None else _bounded(before)
         wanted: dict[str, object] = {"before": older, "limit": _bounded(limit)}
         if signature is not None:
             query = "operations/by_signature"
@@ -336,4 +336,4 @@ class SqliteOperations:
 
 
 def _bounded(number: int) -> int:
-    return max(0, min(number, HIGHEST))
+    return max(0, min(number, MAX_INTEGER))

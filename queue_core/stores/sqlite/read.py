@@ -19,7 +19,7 @@ from queue_core.errors import JobNotFound
 from queue_core.model.addresses import path_of
 from queue_core.model.filters import Filter, Searched
 from queue_core.model.filters.saved import SavedFilter
-from queue_core.model.job import LINES, Attempt, Job
+from queue_core.model.job import MAX_LOG_LINES, Attempt, Job
 from queue_core.model.report import (
     Announced,
     Conservation,
@@ -37,7 +37,7 @@ from queue_core.model.report import (
     TypeInfo,
     WorkerInfo,
 )
-from queue_core.model.rules import HIGHEST, SEQUENCE_BITS
+from queue_core.model.rules import MAX_PRIORITY, SEQUENCE_BITS
 from queue_core.model.triage.signatures import SignatureDeaths, StoredFacts, TypeRuns
 from queue_core.ports.inspector import SAMPLED_TEXT
 from queue_core.stores.sql.records import id_or_none
@@ -80,10 +80,10 @@ def _size(path: Path) -> int:
         return 0
 
 
-HEAD = 100
+HEAD_JOBS = 100
 """Ready jobs of each queue, type and priority that are looked at for the oldest: within a priority they are ranked as
 they arrived, so that it is among the first unless as many older ones came back late."""
-DUE = 500
+DUE_JOBS = 500
 """Jobs that become ready next whose types are looked at."""
 
 
@@ -92,7 +92,7 @@ def _overview(transaction: Transaction) -> Overview:
     counts = _counts(transaction)
     workers = [_worker(row, transaction.now) for row in transaction.rows("read/workers")]
     names = {queue.number: queue.name for queue in queues}
-    waiting = [((names[number], type_), n) for number, type_, n in transaction.rows("read/due_types", (DUE,))]
+    waiting = [((names[number], type_), n) for number, type_, n in transaction.rows("read/due_types", (DUE_JOBS,))]
     waiting += [((queue.name, type_), n) for queue in queues for type_, n in queue.types.items()]
     return Overview(
         now=moment(transaction.now),
@@ -116,10 +116,10 @@ class _Queue:
         self.oldest: float | None = None
         for type_, first, last in _groups(transaction, number):
             ((n,),) = transaction.rows("read/depth", (number, type_, first, last))
-            ((since,),) = transaction.rows("read/oldest", (number, type_, first, last, HEAD))
+            ((since,),) = transaction.rows("read/oldest", (number, type_, first, last, HEAD_JOBS))
             ((aged,),) = transaction.rows("read/aged_depth", (number, type_, first, last))
             if n > aged:
-                self._add(HIGHEST - (first >> SEQUENCE_BITS), type_, n - aged, since)
+                self._add(MAX_PRIORITY - (first >> SEQUENCE_BITS), type_, n - aged, since)
         for query in ("read/aged", "read/blocked"):
             for type_, priority, n, since in transaction.rows(query, (number,)):
                 self._add(priority, type_, n, since)
@@ -186,7 +186,7 @@ def _worker(row: RowTuple, now: float) -> WorkerInfo:
     )
 
 
-COUNTED_MOST = 100_000
+MAX_COUNTED = 100_000
 """Dead jobs of an error that are counted by queue and type, which takes 0.05 s."""
 LONGEST_PAGE = 10_000
 
@@ -264,7 +264,7 @@ class SqliteInspector:
             raise JobNotFound(job_id)
         return attempts
 
-    async def logs(self, job_id: str, limit: int = LINES, after: int | None = None) -> LogPage:
+    async def logs(self, job_id: str, limit: int = MAX_LOG_LINES, after: int | None = None) -> LogPage:
         """Return lines of a job's log, oldest first.
 
         Raises:
@@ -320,11 +320,11 @@ class SqliteInspector:
 
     async def dead_counts(self, signature: str) -> DeadCounts:
         def read(transaction: Transaction) -> DeadCounts:
-            given = {"signature": signature, "most": COUNTED_MOST}
+            given = {"signature": signature, "most": MAX_COUNTED}
             rows = tuple(DeadCount(*row) for row in transaction.rows("read/dead_counts", given))
             ((first,),) = transaction.rows("read/dead_first", given)
             found = DeadCounts(rows, None, None if first is None else moment(first))
-            return replace(found, total=found.counted if found.counted < COUNTED_MOST else None)
+            return replace(found, total=found.counted if found.counted < MAX_COUNTED else None)
 
         return await self._file.inspect(read)
 

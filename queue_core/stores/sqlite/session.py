@@ -59,10 +59,10 @@ def _payload_matches(text: str, path: str, operator: str, value: str) -> bool:
     return payload_holds(payload, path, Term(f"payload.{path}", cast("Operator", operator), value))
 
 
-PAUSE_FIRST, PAUSE_MOST = 0.0005, 0.01
+FIRST_PAUSE, MAX_PAUSE = 0.0005, 0.01
 """Seconds between two tries for the write lock. SQLite's own waiting grows to 100 ms, in which a busy neighbour
 takes the lock a hundred times."""
-STATEMENTS = 200
+MAX_PREPARED = 200
 """Prepared statements kept by a connection; there are fewer, apart from the filters' own."""
 RowTuple = tuple[Any, ...]
 Params = Sequence[Any] | Mapping[str, Any]
@@ -142,7 +142,7 @@ class SqliteConnection:
             ConfigurationError: the file is on a network file system.
             InvalidJob: SQLite cannot store a value.
         """
-        pause = PAUSE_FIRST
+        pause = FIRST_PAUSE
         while True:
             try:
                 with self.busy:
@@ -156,7 +156,7 @@ class SqliteConnection:
             except (OverflowError, UnicodeEncodeError) as error:
                 raise InvalidJob(f"SQLite cannot store a value: {error}") from error
             time.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(PAUSE_MOST, pause * 1.5)
+            pause = min(MAX_PAUSE, pause * 1.5)
 
     def _transact(self, work: Callable[[Transaction], T], mode: Mode) -> T:
         connection = self._connected()
@@ -187,7 +187,7 @@ class SqliteConnection:
     def _connect(self) -> sqlite3.Connection:
         check_place(Path(self.path))
         connection = sqlite3.connect(
-            self.path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS
+            self.path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=MAX_PREPARED
         )
         try:
             prepare(connection, self.path)
@@ -259,7 +259,7 @@ def _after_fork() -> None:
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
-MARGIN = 1.0
+ANSWER_MARGIN = 1.0
 """Seconds that an answer may take beyond the wait for the lock, so that the lock's own sentence comes first."""
 CLOSE_SECONDS = 5.0
 
@@ -289,7 +289,7 @@ class SqliteThread:
         deadline = time.monotonic() + (self._timeout if patient else 0.0)
         answer = asyncio.get_running_loop().run_in_executor(self._thread, self._link.transact, work, mode, deadline)
         try:
-            async with asyncio.timeout(self._timeout + MARGIN):
+            async with asyncio.timeout(self._timeout + ANSWER_MARGIN):
                 return await answer
         except TimeoutError:
             if mode is Mode.READ:

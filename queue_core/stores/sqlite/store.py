@@ -11,7 +11,7 @@ from typing import Any
 
 from queue_core.errors import QueueCoreError
 from queue_core.model.job import (
-    MOST_LOSSES,
+    MAX_LOSSES,
     Claim,
     Inserted,
     JobResult,
@@ -169,7 +169,7 @@ class SqliteStore:
         """Return the seconds until the next scheduled or retrying job is due, or None."""
         return await self._file.read(upkeep.next_due)
 
-    async def reclaim(self, limit: int, bound: int = MOST_LOSSES) -> list[Reclaimed]:
+    async def reclaim(self, limit: int, bound: int = MAX_LOSSES) -> list[Reclaimed]:
         """Move jobs whose lease expired to queued with one loss more, or bury them as lost where that makes `bound`."""
         return await self._file.write_soft(lambda transaction: settle.reclaim(transaction, limit, bound, self._rules))
 

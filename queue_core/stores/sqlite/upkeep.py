@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from queue_core.model.job import Ready
-from queue_core.model.operation import ABANDONED, NEVER_STARTED
+from queue_core.model.operation import ABANDONED_SECONDS, NEVER_STARTED
 from queue_core.model.rules import Rules
 from queue_core.model.settings import RetentionSettings
 from queue_core.stores.sqlite.claim import keep_time
@@ -16,22 +16,24 @@ from queue_core.stores.sqlite.ordering import SqliteOrderingLocks, forget, notif
 from queue_core.stores.sqlite.session import SqliteFile, Transaction
 from queue_core.stores.sqlite.statistics.totals import TallyWriter
 
-MEMBERS = 10_000
+MEMBERS_PER_TRANSACTION = 10_000
 """Members forgotten in one transaction: some 20 ms, in which no other process can write."""
-OPERATIONS = 100
+OPERATIONS_PER_TRANSACTION = 100
 """Operations forgotten in one transaction."""
 
 
 def abandon_operations(transaction: Transaction) -> None:
     """Cancel operations that are still preparing long after their last change."""
     now = transaction.now
-    transaction.run("upkeep/abandoned_operations", {"note": NEVER_STARTED, "now": now, "before": now - ABANDONED})
+    transaction.run(
+        "upkeep/abandoned_operations", {"note": NEVER_STARTED, "now": now, "before": now - ABANDONED_SECONDS}
+    )
 
 
 def forget_operation(transaction: Transaction, number: int) -> None:
     """Remove an operation that is preparing, with its members, if it is that."""
     if transaction.rows("upkeep/preparing_operation", (number,)):
-        transaction.run("upkeep/remove_members", (number, MEMBERS))
+        transaction.run("upkeep/remove_members", (number, MEMBERS_PER_TRANSACTION))
         transaction.run("upkeep/remove_signatures", (number,))
         transaction.run("upkeep/remove_operation", (number,))
 
@@ -42,24 +44,24 @@ def forget_operations(seconds: float | None, transaction: Transaction) -> bool:
     abandon_operations(transaction)
     if seconds is None:
         return False
-    left = MEMBERS
-    found = transaction.rows("upkeep/expired_operations", (now - seconds, OPERATIONS))
+    left = MEMBERS_PER_TRANSACTION
+    found = transaction.rows("upkeep/expired_operations", (now - seconds, OPERATIONS_PER_TRANSACTION))
     for (number,) in found:
         left -= transaction.run("upkeep/remove_members", (number, left))
         if not left:
             return True
         transaction.run("upkeep/remove_signatures", (number,))
         transaction.run("upkeep/remove_operation", (number,))
-    return len(found) == OPERATIONS
+    return len(found) == OPERATIONS_PER_TRANSACTION
 
 
-BATCH = 1_000
+JOBS_PER_TRANSACTION = 1_000
 """Jobs removed in one transaction: some 20 ms, in which no other process can write."""
-BATCHES = 20
+BATCHES_PER_ROUND = 20
 """Batches of one round; a round comes each second, so this bounds what may complete in a second for good."""
-LINES = 10_000
+LINES_PER_TRANSACTION = 10_000
 """Lines of logs removed in one transaction, before their jobs: some 20 ms, too."""
-KEYS = 10_000
+KEYS_PER_ROUND = 10_000
 """Unique keys forgotten in one round."""
 SERIES_SECONDS = 2 * 86400.0
 """How long minutes are kept."""
@@ -91,14 +93,14 @@ class SqliteUpkeep:
 
     async def run(self) -> None:
         """Remove finished jobs, minutes, messages, entries of lost workers and operations over their retention."""
-        left = BATCHES
+        left = BATCHES_PER_ROUND
         for state, seconds in self._kept:
             while seconds is not None and left:
                 left -= 1
                 if not await self._file.write_soft(partial(_expire, state, seconds, self._rules)):
                     break
         await self._file.write_soft(partial(_trim, self._ticks))
-        for _ in range(BATCHES):
+        for _ in range(BATCHES_PER_ROUND):
             if not await self._file.write_soft(partial(forget_operations, self._operations)):
                 break
         await self._forget_titles()
@@ -115,9 +117,12 @@ class SqliteUpkeep:
 def _expire(state: str, seconds: float, rules: Rules, transaction: Transaction) -> bool:
     """Remove a batch; False when there is no other one."""
     before = transaction.now - seconds
-    if transaction.run("upkeep/expired_logs", (state, before, BATCH, LINES)) == LINES:
+    if (
+        transaction.run("upkeep/expired_logs", (state, before, JOBS_PER_TRANSACTION, LINES_PER_TRANSACTION))
+        == LINES_PER_TRANSACTION
+    ):
         return True
-    rows = transaction.rows("upkeep/expired", (state, before, BATCH))
+    rows = transaction.rows("upkeep/expired", (state, before, JOBS_PER_TRANSACTION))
     remove(transaction, [row[0] for row in rows])
     forget(transaction, [(queue_id, unique_key, number) for number, queue_id, _, _, _, _, unique_key in rows])
     outcome = "expired_dead" if state == "trashed" else f"expired_{state}"
@@ -128,7 +133,7 @@ def _expire(state: str, seconds: float, rules: Rules, transaction: Transaction) 
     release_keys(
         transaction, rules, [(queue, queue_id, key) for _, queue_id, queue, _, key, admitted, _ in rows if admitted]
     )
-    return len(rows) == BATCH
+    return len(rows) == JOBS_PER_TRANSACTION
 
 
 def remove(transaction: Transaction, numbers: Sequence[int]) -> None:
@@ -139,18 +144,18 @@ def remove(transaction: Transaction, numbers: Sequence[int]) -> None:
 
 def _forget_titles(after: str, transaction: Transaction) -> str:
     """Forget the titles of signatures that no dead job has; return the last one looked at, "" behind the end."""
-    wanted = {"before": transaction.now - SERIES_SECONDS, "after": after, "limit": BATCH}
+    wanted = {"before": transaction.now - SERIES_SECONDS, "after": after, "limit": JOBS_PER_TRANSACTION}
     rows = transaction.rows("upkeep/titles", wanted)
     for query in ("upkeep/remove_title", "upkeep/remove_facts", "upkeep/remove_deaths"):
         transaction.run_many(query, [(signature,) for signature, unused in rows if unused])
-    return rows[-1][0] if len(rows) == BATCH else ""
+    return rows[-1][0] if len(rows) == JOBS_PER_TRANSACTION else ""
 
 
 def _trim(ticks: float | None, transaction: Transaction) -> None:
     now = transaction.now
     if ticks is not None:
-        transaction.run("upkeep/trim_schedule_ticks", (now - ticks, BATCH))
-    transaction.run("upkeep/trim_unique", (now, KEYS))
+        transaction.run("upkeep/trim_schedule_ticks", (now - ticks, JOBS_PER_TRANSACTION))
+    transaction.run("upkeep/trim_unique", (now, KEYS_PER_ROUND))
     trims: list[tuple[str, float]] = [
         ("minutes", (now - SERIES_SECONDS) // 60),
         ("signature_minutes", (now - SERIES_SECONDS) // 60),

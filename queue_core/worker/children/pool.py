@@ -66,7 +66,7 @@ def begin(attempt: RunningAttempt, definition: Definition, seconds: float = 0.0)
 
 
 EXCEPTION = "ProcessDied"
-TRIES = 3
+CHILD_TRIES = 3
 """Children tried for a job before it is blamed for none of them taking it."""
 
 
@@ -110,7 +110,7 @@ class ProcessPool:
                 outcome = await child.run(attempt, on_start)
             except ChildLost as lost:
                 await child.kill()
-                if lost.started or tries >= TRIES:
+                if lost.started or tries >= CHILD_TRIES:
                     raise
             except BaseException:
                 await child.kill()
@@ -158,9 +158,9 @@ def target_of(jobs: JobQueue, target: str | None) -> str | None:
 # For jobs whose workers were lost twice, or which were buried as poison before. The time limit of such a job begins
 # when its process has it.
 
-WITNESS = 1.0
+WITNESS_SECONDS = 1.0
 """Seconds that a worker outlives a child before it blames the job: who ends a service ends its processes one by one."""
-LEAST = 4
+MIN_CHILDREN = 4
 """Children at a time on a machine with few processors: jobs that sleep for long must not hold up all others."""
 OF_THE_SERVICE = frozenset({-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGQUIT})
 """Ends by the signals that are sent to all processes of a service when it is to stop."""
@@ -189,7 +189,7 @@ class Isolation:
     _slots: Slots = field(init=False)
 
     def __post_init__(self) -> None:
-        self._slots = Slots(self.most, LEAST)
+        self._slots = Slots(self.most, MIN_CHILDREN)
 
     def hold_back(self) -> None:
         """Begin nothing more: give back the jobs that wait for a child."""
@@ -215,7 +215,7 @@ class Isolation:
             await child.close(self.leaves)
             return outcome
         except ChildLost as lost:
-            await asyncio.sleep(WITNESS)
+            await asyncio.sleep(WITNESS_SECONDS)
             to_blame = lost.started and lost.code not in OF_THE_SERVICE and not self.draining()
             return self._poison(attempt, lost.how) if to_blame else self._lost(attempt, lost)
         finally:

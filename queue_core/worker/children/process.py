@@ -22,9 +22,9 @@ from queue_core.worker.attempt import RunningAttempt
 
 ASK_STACK = b"null\n"
 """What a child reads in place of a job when it is asked where its handler is."""
-LONGEST = 64 << 20
+MAX_LINE_BYTES = 64 << 20
 """Bytes of one line: well above what limits a result and a traceback."""
-LAST_WORDS = 0.1
+LAST_OUTPUT_SECONDS = 0.1
 """Seconds from the end of a child until all that it had written is read."""
 
 
@@ -47,7 +47,7 @@ class _Watching(SubprocessStreamProtocol):
     """Knows when the process has ended: the library waits, too, for all that have inherited its standard input."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(LONGEST, loop)
+        super().__init__(MAX_LINE_BYTES, loop)
         self.ended = asyncio.Event()
 
     def process_exited(self) -> None:
@@ -61,7 +61,7 @@ class ChildProcess:
     def __init__(self, process: Process, ended: asyncio.Event) -> None:
         self._process = process
         self._ended = ended
-        self._reader = asyncio.StreamReader(limit=LONGEST)
+        self._reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
         # who waits for the stack of the job that it runs
         self._requested: asyncio.Future[dict[str, Any]] | None = None
 
@@ -122,7 +122,7 @@ class ChildProcess:
         """End the answers with the process, and its group: what that has forked would hold their pipe open."""
         await self._ended.wait()
         self._kill_group()
-        await asyncio.sleep(LAST_WORDS)
+        await asyncio.sleep(LAST_OUTPUT_SECONDS)
         self._transport.close()
 
     def _kill_group(self) -> None:

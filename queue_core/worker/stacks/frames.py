@@ -13,11 +13,11 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-MOST = 50
+MAX_FRAMES = 50
 """Frames of a stack: the innermost ones."""
-LONGEST = 200
+MAX_TEXT_LENGTH = 200
 """Characters of a path, a name or a line of code."""
-NESTED = 20
+MAX_NESTED_TASKS = 20
 """Tasks that wait for each other, through which a stack is followed."""
 
 
@@ -70,7 +70,7 @@ def _awaited(task: asyncio.Task[Any], depth: int = 0) -> Iterator[tuple[FrameTyp
         # A soft time limit drives its handler step by step, so nothing is awaited by it.
         waits = frame.f_locals.get("handler") if inner is None and frame.f_code.co_name == "_driven" else inner
     waiter = getattr(task, "_fut_waiter", None)
-    if isinstance(waiter, asyncio.Task) and depth < NESTED:
+    if isinstance(waiter, asyncio.Task) and depth < MAX_NESTED_TASKS:
         yield from _awaited(waiter, depth + 1)
 
 
@@ -84,9 +84,15 @@ def _read(found: Iterator[tuple[FrameType, int]]) -> list[CodeFrame]:
         path = code.co_filename
         source = linecache.getline(path, line, frame.f_globals).strip()
         frames.append(
-            CodeFrame(_short(path)[-LONGEST:], line, code.co_qualname[:LONGEST], source[:LONGEST], _is_library(path))
+            CodeFrame(
+                _short(path)[-MAX_TEXT_LENGTH:],
+                line,
+                code.co_qualname[:MAX_TEXT_LENGTH],
+                source[:MAX_TEXT_LENGTH],
+                _is_library(path),
+            )
         )
-        if len(frames) == MOST:
+        if len(frames) == MAX_FRAMES:
             break
     return frames
 

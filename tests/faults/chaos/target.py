@@ -24,7 +24,7 @@ from tests.faults.ledger import Pen
 FOLDER = Path(os.environ["CHAOS_FOLDER"])
 
 # Seconds instead of 10 and 20: what an idle leader looks after is part of each recovery.
-audit.IDLE_SECONDS, leader.IDLE_SLOW = 1.5, 3.0
+audit.IDLE_SECONDS, leader.IDLE_UPKEEP_INTERVAL = 1.5, 3.0
 SharedClock(Path(os.environ["CHAOS_CLOCK"])).install()
 pen = Pen(FOLDER)
 pen.write("born", os.getpid(), os.environ["CHAOS_UNIT"])

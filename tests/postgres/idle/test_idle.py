@@ -98,7 +98,7 @@ async def test_a_leader_that_rests_hears_of_what_is_due_sooner(
     """It is told, and does not find it by a look: the next one comes much later here."""
     async with fleet(settings, 1) as (worker,), JobQueue(settings=settings) as producer:
         leader = worker._sweeper
-        monkeypatch.setattr(sweeper, "IDLE", 2 * PATIENCE)
+        monkeypatch.setattr(sweeper, "IDLE_TICK", 2 * PATIENCE)
         rests = AsyncMock(wraps=leader._rest)
         monkeypatch.setattr(leader, "_rest", rests)
         assert await eventually(lambda: rests.await_args and rests.await_args[0][0] > PATIENCE)

@@ -17,7 +17,7 @@ from queue_core.stores.postgres.change import members_of, retry
 from queue_core.stores.postgres.dialect import load, plain_array
 from queue_core.stores.postgres.operations import PostgresOperations
 from queue_core.stores.postgres.read import PostgresInspector
-from queue_core.stores.postgres.scans.blocks import WHOLE
+from queue_core.stores.postgres.scans.blocks import WHOLE_TABLE
 from queue_core.stores.postgres.session.plans import run_plan
 from queue_core.stores.postgres.session.transaction import run_on
 from queue_core.stores.postgres.store import PostgresStore
@@ -207,7 +207,7 @@ async def test_purged_jobs_go_on_counting_before_and_after_the_fold(
     ids = await inspector.ids(parse("trash:yes"), 60)
     assert len((await operations.change("purge", ids)).ids) == 60
     assert (await inspector.conservation()).dead == 100
-    await database.do(load("upkeep/fold", SCHEMA).decode(), {"limit": 1_000, **WHOLE})
+    await database.do(load("upkeep/fold", SCHEMA).decode(), {"limit": 1_000, **WHOLE_TABLE})
     assert await database.value("select count(*) from tally_deltas") == 0
     assert (await inspector.conservation()).dead == 100
     assert await database.value("select count(*) from job_attempts") == 40

@@ -39,8 +39,8 @@ async def left(database: Database) -> dict[int, int]:
 
 
 async def test_a_walk_in_steps(database: Database, runner: SerialRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "LIMIT", 4)
-    monkeypatch.setattr(logs, "STEPS", 3)
+    monkeypatch.setattr(logs, "LINES_PER_STATEMENT", 4)
+    monkeypatch.setattr(logs, "STATEMENTS_PER_ROUND", 3)
     for statement in FILL.strip().split(";\n"):
         await database.do(statement, {})
     walk = LogRemoval(runner)
@@ -67,8 +67,8 @@ async def test_a_walk_in_steps(database: Database, runner: SerialRunner, monkeyp
 async def test_jobs_that_go_behind_the_walk(
     database: Database, runner: SerialRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "LIMIT", 10)
-    monkeypatch.setattr(logs, "STEPS", 4)
+    monkeypatch.setattr(logs, "LINES_PER_STATEMENT", 10)
+    monkeypatch.setattr(logs, "STATEMENTS_PER_ROUND", 4)
     for statement in FILL.strip().split(";\n"):
         await database.do(statement, {})
     walk = LogRemoval(runner)

@@ -7,7 +7,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from queue_core.client.operating.submission import ADDED
+from queue_core.client.operating.submission import MEMBERS_PER_WRITE
 from queue_core.model.operation import Author, OperationRequest
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.operations import add, create
@@ -37,14 +37,14 @@ async def test_it_costs_the_same_in_a_session_that_knew_small_tables(
                 strangers = [str(uuid4()) for _ in range(30)]
                 drive(session, add(drive(session, create(ASKED)), strangers, list(strangers)))
         await database.fill(DEAD, 30_000, trashed=False)
-        ids = [row[0] for row in await database.do(f"select id::text from jobs_dead limit {5 * ADDED}")]
+        ids = [row[0] for row in await database.do(f"select id::text from jobs_dead limit {5 * MEMBERS_PER_WRITE}")]
         operation = drive(session, create(ASKED))
-        for start in range(0, len(ids), ADDED):
-            part = ids[start : start + ADDED]
+        for start in range(0, len(ids), MEMBERS_PER_WRITE):
+            part = ids[start : start + MEMBERS_PER_WRITE]
             with session.transaction():
                 before = looked_at(session)
                 written = drive(session, add(operation, part, list(part)))
-                assert looked_at(session) - before < A_JOB * ADDED
+                assert looked_at(session) - before < A_JOB * MEMBERS_PER_WRITE
         assert written.total == len(ids)
 
 

@@ -180,8 +180,8 @@ async def test_every_job_runs_while_only_the_listen_connection_hangs(
     postgres_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, frozen_first: bool
 ) -> None:
     """Nothing fails there: that nothing comes is all that there is to see."""
-    monkeypatch.setattr(listening, "SILENCE", 0.5)
-    monkeypatch.setattr(listening, "PATIENCE", 1.0)
+    monkeypatch.setattr(listening, "PROBE_AFTER", 0.5)
+    monkeypatch.setattr(listening, "PROBE_TIMEOUT", 1.0)
     caplog.set_level(logging.INFO)
     async with (
         Wire(postgres_url) as wire,
@@ -232,7 +232,7 @@ async def test_a_worker_looks_by_itself_though_notifications_arrive(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Jobs that nobody told of: their producer died between its commit and its NOTIFY, and no leader audits."""
-    monkeypatch.setattr(dispatcher, "POLL", 1.0)
+    monkeypatch.setattr(dispatcher, "POLL_INTERVAL", 1.0)
     async with opened(postgres_url) as jobs, opened(postgres_url) as producer, working(jobs) as worker:
         worker._sweeper._audit = None
         assert await (await producer.enqueue("work", {"n": 1})).result(PATIENCE) == 1
@@ -267,7 +267,7 @@ async def test_looks_are_rare_while_notifications_arrive(postgres_url: str) -> N
 
 async def test_a_fleet_shares_its_probes(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A notification that one process sends proves to all others, too, that they arrive."""
-    monkeypatch.setattr(listening, "SILENCE", 0.5)
+    monkeypatch.setattr(listening, "PROBE_AFTER", 0.5)
     fleet = [Notifications(PostgresSettings(url=postgres_url)) for _ in range(8)]
     sent = 0
 

@@ -21,7 +21,7 @@ from tests.postgres.rules.scenes import ACTIONS, OTHER, RULES, Player, Text, mee
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine, nobody gives up waiting."""
-    monkeypatch.setattr(ordering, "PATIENCE", "60s")
+    monkeypatch.setattr(ordering, "KEY_LOCK_TIMEOUT", "60s")
 
 
 def unlocked(name: str) -> bytes:

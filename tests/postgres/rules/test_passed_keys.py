@@ -33,8 +33,8 @@ delete from jobs
 @pytest.fixture
 async def store(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PostgresStore]:
     """A store to which every key releases its next jobs slowly."""
-    monkeypatch.setattr(ordering, "SLOW", -1.0)
-    monkeypatch.setattr(ordering, "SLOW_EACH", 0.0)
+    monkeypatch.setattr(ordering, "SLOW_SECONDS", -1.0)
+    monkeypatch.setattr(ordering, "SLOW_SECONDS_EACH", 0.0)
     monkeypatch.setattr(ordering, "SLOW_TIMES", 1)
     monkeypatch.setattr(ordering, "SLOW_UNBLOCKED", 1)
     slow = ordering.SlowKeys()
@@ -169,13 +169,13 @@ async def test_a_key_is_opened_without_reading_what_ended(store: PostgresStore, 
 
 def test_only_keys_that_are_unblocked_often_and_slow_again_and_again_are_noted() -> None:
     slow, key, other = ordering.SlowKeys(), ("q", "k"), ("q", "l")
-    long, quick = ordering.SLOW + 1, 0.0
+    long, quick = ordering.SLOW_SECONDS + 1, 0.0
     assert [slow.note([key, other], long) for _ in range(5)] == [[]] * 5
     for _ in range(ordering.SLOW_UNBLOCKED):
         assert slow.note([key], quick) == []
     assert [slow.note([key, other], seconds) for seconds in (long, long, quick, long, long)] == [[]] * 5
     assert slow.note([key, other], long) == [key]
-    for number in range(2 * ordering.SLOW_MOST):
+    for number in range(2 * ordering.MAX_SLOW_KEYS):
         slow.note([("q", str(number))], long)
-    assert len(slow._unblocked) == ordering.SLOW_MOST
+    assert len(slow._unblocked) == ordering.MAX_SLOW_KEYS
     assert len(slow._times) == 0

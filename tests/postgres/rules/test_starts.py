@@ -51,15 +51,15 @@ async def test_ends_that_are_undone_count_as_running(new_store: NewStore, monkey
     """The transaction in which they ended and others were claimed is rolled back behind the count."""
     store = new_store(rules=RULES)
     # The next count looks at the whole queue, and those behind it at what that one saw.
-    monkeypatch.setattr(capacity, "WHOLE", 0.0)
-    monkeypatch.setattr(capacity, "PAUSE", 0.0)
+    monkeypatch.setattr(capacity, "FULL_SCAN_INTERVAL", 0.0)
+    monkeypatch.setattr(capacity, "FULL_SCAN_PAUSE_FACTOR", 0.0)
     claims = await store.claim(request(MOST))
     assert len(claims) == MOST
     monkeypatch.undo()
     behind = request(4)._replace(start_count=4)
     ends = [outcome(claim, "completed") for claim in claims[:4]]
     # The server refuses the claim, which has counted in the statement before.
-    monkeypatch.setattr(capacity, "INLINE", 1 << 80)
+    monkeypatch.setattr(capacity, "INLINE_BYTES", 1 << 80)
     with pytest.raises(QueueCoreError):
         await store.settle_and_claim(ends, [behind])
     monkeypatch.undo()
@@ -104,8 +104,8 @@ async def test_who_does_not_know_the_rule_is_counted_from_the_next_whole_look(
     knows, does_not = new_store(rules=RULES), new_store()
     assert len(await knows.claim(request(2))) == 2
     early = await does_not.claim(request(5))
-    monkeypatch.setattr(capacity, "WHOLE", 0.0)
-    monkeypatch.setattr(capacity, "PAUSE", 0.0)
+    monkeypatch.setattr(capacity, "FULL_SCAN_INTERVAL", 0.0)
+    monkeypatch.setattr(capacity, "FULL_SCAN_PAUSE_FACTOR", 0.0)
     knows._claimer._running[QUEUE]._whole_at = 0.0
     assert len(await knows.claim(request(20))) == MOST - 2 - len(early)
     assert await knows.claim(request(1)) == []
@@ -115,7 +115,7 @@ async def test_with_more_running_than_are_remembered_all_leases_are_counted(
     new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing large is sent under the lock of a queue."""
-    monkeypatch.setattr(capacity, "REMEMBERED_MOST", 3)
+    monkeypatch.setattr(capacity, "MAX_REMEMBERED", 3)
     one, two = new_store(rules=RULES), new_store(rules=RULES)
     await one.insert([new_job(queue="other") for _ in range(MOST)])
     assert len(await one.claim(request(MOST)._replace(queue="other", worker="another"))) == MOST

@@ -40,7 +40,7 @@ async def claimed(store: PostgresStore, queue: str = QUEUE) -> list[str]:
 async def test_unique_keys_go_when_nobody_holds_them(
     store: PostgresStore, hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ordering, "LIMIT", 3)
+    monkeypatch.setattr(ordering, "KEYS_PER_STATEMENT", 3)
     keys = [f"task:{n}" for n in range(10)]
     await store.insert([new_job(unique_key=key) for key in keys])
     await store.insert([new_job(unique_key=f"timed:{n}", unique_seconds=600.0) for n in range(8)])
@@ -87,7 +87,7 @@ async def test_a_dead_job_that_expires_lets_go(store: PostgresStore, hand: Hand)
 async def test_more_of_a_key_are_let_through_when_the_rule_changes(
     store: PostgresStore, hand: Hand, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ordering, "CHECKED", 2)
+    monkeypatch.setattr(ordering, "KEYS_CHECKED", 2)
     before = PostgresStore(PostgresSettings(url=postgres_url))
     await before.insert([new_job(queue="more", ordering_key=key) for key in "abcde" for _ in range(4)])
     await before.close()

@@ -15,13 +15,13 @@ from queue_core import JobQueue, SchemaEarlier, SchemaMissing
 from queue_core.model.filters import Filter
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres import migrate as migrating
-from queue_core.stores.postgres.migrate import KNOWN, NUMBERED, check, migrate, schema_version
-from queue_core.stores.sql.migrations import FIRST
+from queue_core.stores.postgres.migrate import KNOWN, LAST_NUMBERED, check, migrate, schema_version
+from queue_core.stores.sql.migrations import FIRST_VERSION
 from tests.cli.running import Cli
 from tests.conformance.modes import nowhere
 from tests.conformance.working import PATIENCE, until, working
 
-APPLIED = list(range(FIRST, KNOWN + 1))
+APPLIED = list(range(FIRST_VERSION, KNOWN + 1))
 NUMBERS = ", ".join(f"{number:04}" for number in APPLIED)
 HERE = Path(__file__).parent
 FILES = sorted(HERE.joinpath("earlier").glob("*.sql"))
@@ -32,7 +32,7 @@ IN_PUBLIC = f"an earlier version has left its tables in schema 'public'; {REMEDY
 RENAMED = f"an earlier version has made the tables of the database, with schema 1; {REMEDY}"
 
 
-def make(url: str, version: int = NUMBERED) -> str:
+def make(url: str, version: int = LAST_NUMBERED) -> str:
     """Make the tables as the program of that time did; return the address, without any search_path."""
     with psycopg.connect(url, options="-c search_path=public") as connection:
         connection.execute(
@@ -42,7 +42,7 @@ def make(url: str, version: int = NUMBERED) -> str:
         for number, file in enumerate(FILES[:version], 1):
             connection.execute(file.read_bytes())
             connection.execute("insert into schema_version (version, name) values (%s, %s)", (number, file.stem[5:]))
-        if version == NUMBERED:
+        if version == LAST_NUMBERED:
             connection.execute(HERE.joinpath("earlier.sql").read_bytes())
     return nowhere(url)
 
@@ -177,11 +177,13 @@ def test_days_of_the_history_come_along(earlier_url: str) -> None:
         assert connection.execute(query, (SCHEMA,)).fetchall() == [(9,)]
 
 
-@pytest.mark.parametrize("version", [1, NUMBERED - 1])
+@pytest.mark.parametrize("version", [1, LAST_NUMBERED - 1])
 def test_an_older_one_is_refused_and_left_alone(empty_postgres_url: str, version: int) -> None:
     url = make(empty_postgres_url, version)
     before = catalog(url, "public")
-    with pytest.raises(SchemaEarlier, match=f"are of version {version} of an earlier numbering.*, {NUMBERED}, can be"):
+    with pytest.raises(
+        SchemaEarlier, match=f"are of version {version} of an earlier numbering.*, {LAST_NUMBERED}, can be"
+    ):
         migrate(url)
     assert catalog(url, "public") == before
     with psycopg.connect(url) as connection:

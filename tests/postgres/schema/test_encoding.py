@@ -11,7 +11,7 @@ from jobconsole.cli.failures import FAILED
 from queue_core import SchemaError
 from queue_core.stores.postgres import migrate as module
 from queue_core.stores.postgres.migrate import KNOWN, migrate, pending
-from queue_core.stores.sql.migrations import FIRST
+from queue_core.stores.sql.migrations import FIRST_VERSION
 from tests.cli.running import Cli
 from tests.servers import SessionServers, fresh_database
 
@@ -58,8 +58,8 @@ def test_a_schema_that_is_there_migrates(lacking: tuple[str, str], monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setattr(module, "_require_unicode", lambda *_: None)
         patch.setattr(module, "MIGRATIONS", module.MIGRATIONS[:1])
-        assert migrate(url) == [FIRST]
-    missing = list(range(FIRST + 1, KNOWN + 1))
+        assert migrate(url) == [FIRST_VERSION]
+    missing = list(range(FIRST_VERSION + 1, KNOWN + 1))
     assert pending(url).versions == missing
     assert migrate(url) == missing
     assert migrate(url) == []

@@ -19,13 +19,13 @@ from queue_core.model.events import Event
 from queue_core.model.settings import SCHEMA, JobsSettings, PostgresSettings, settings_from
 from queue_core.stores.postgres.dialect import LONGEST_NAME, channels_of, load
 from queue_core.stores.postgres.migrate import KNOWN, check, migrate
-from queue_core.stores.sql.migrations import FIRST
+from queue_core.stores.sql.migrations import FIRST_VERSION
 from tests.conformance.modes import nowhere
 from tests.conformance.working import PATIENCE, until, working
 from tests.servers import random_name
 from tests.waiting import eventually
 
-APPLIED = list(range(FIRST, KNOWN + 1))
+APPLIED = list(range(FIRST_VERSION, KNOWN + 1))
 UTILITY = ("BEGIN", "SET ", "COMMIT", "ROLLBACK", "LISTEN", "UNLISTEN", "DISCARD", "CREATE", "DROP", "ALTER", "DO ")
 """How statements begin that cannot be prepared."""
 PARTS = ("deaths", "deaths_of")
@@ -218,8 +218,8 @@ async def test_migrations_of_two_schemas_do_not_wait_for_each_other(empty_postgr
 async def test_two_schemas_with_one_redis_and_prefix_are_found(
     empty_postgres_url: str, redis_url: str, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pairing, "PAIRED", 1.0)
-    monkeypatch.setattr(pairing, "DOUBTFUL", 0.2)
+    monkeypatch.setattr(pairing, "PAIRED_INTERVAL", 1.0)
+    monkeypatch.setattr(pairing, "DOUBTFUL_INTERVAL", 0.2)
     said = []
     async with AsyncExitStack() as stack:
         for name in ("first", "second"):

@@ -28,7 +28,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "SCAN_LONG", -1.0)
     monkeypatch.setattr(blocks, "RANGE_BLOCKS", BLOCKS)
     monkeypatch.setattr(blocks, "EMPTY_LONG", 0.0)
-    monkeypatch.setattr(blocks, "AGAIN", 0.0)
+    monkeypatch.setattr(blocks, "RANGES_REREAD_A_SECOND", 0.0)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ async def test_ranges_that_are_left_out_are_read_again(
     expire(hand, missed)
     end_leases(hand)
     await read_all(scan)
-    monkeypatch.setattr(blocks, "AGAIN", 1e9)
+    monkeypatch.setattr(blocks, "RANGES_REREAD_A_SECOND", 1e9)
     found: list[str] = []
     while not found:
         found = [row[0] for row in await reclaim(scan)]
@@ -149,7 +149,7 @@ def test_ranges_with_rows_are_read_in_each_step_before_the_others_are() -> None:
 def test_few_ranges_are_read_and_all_of_them_periodically(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last ones always, those with rows in turn, and of the others so many a second."""
     monkeypatch.setattr(blocks, "EMPTY_LONG", 10.0)
-    monkeypatch.setattr(blocks, "AGAIN", 4.0)
+    monkeypatch.setattr(blocks, "RANGES_REREAD_A_SECOND", 4.0)
     ranges, full, now = BlockRanges(), {3, 500}, 100.0
     ranges.grow(1000 * BLOCKS)
 

@@ -136,8 +136,8 @@ async def test_nothing_that_is_asked_all_the_time_reads_what_ended(
     for module in (ranks, heads):
         monkeypatch.setattr(module, "USUAL", -1.0)
     monkeypatch.setattr(ranks, "RANKS_LONG", -1.0)
-    monkeypatch.setattr(ranks, "LAG", 0.0)
-    monkeypatch.setattr(ranks, "PAUSE_LEAST", 3600.0)
+    monkeypatch.setattr(ranks, "COMMIT_LAG", 0.0)
+    monkeypatch.setattr(ranks, "MIN_PAUSE", 3600.0)
     monkeypatch.setattr(upkeep, "SCANS_REST", 1e9)
     store = PostgresStore(PostgresSettings(url=postgres_url), rules=RULES)
     for scans in (store._ready, store._due._scans):

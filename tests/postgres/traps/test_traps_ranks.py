@@ -38,10 +38,10 @@ REQUEST = ClaimRequest(QUEUE, WORKER, (TYPE,), 10, LEASE)
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every look counts as slow, so that the next one leaves out what was passed; the walk rests."""
-    monkeypatch.setattr(ranks, "USUAL", -1.0)
-    monkeypatch.setattr(claim, "USUAL", -1.0)
-    monkeypatch.setattr(ranks, "LAG", 0.0)
-    monkeypatch.setattr(ranks, "PAUSE_LEAST", 3600.0)
+    monkeypatch.setattr(ranks, "USUAL_SECONDS", -1.0)
+    monkeypatch.setattr(claim, "USUAL_SECONDS", -1.0)
+    monkeypatch.setattr(ranks, "COMMIT_LAG", 0.0)
+    monkeypatch.setattr(ranks, "MIN_PAUSE", 3600.0)
 
 
 async def claimed(store: PostgresStore, limit: int = 10) -> list[str]:
@@ -128,7 +128,7 @@ async def test_trap_10_what_nobody_told_of_is_found_by_the_walk(
     hand = new_hand()
     hand.do("delete from leases where id = any(%(ids)s::uuid[])", {"ids": jobs[200:202]})
     assert await claimed(store, 1) == [jobs[250]]
-    monkeypatch.setattr(ranks, "PAUSE_LEAST", 0.0)
+    monkeypatch.setattr(ranks, "MIN_PAUSE", 0.0)
     passed = store._claimer.passed.of(QUEUE, (TYPE,))
     passed._walk_at = passed._pause = 0.0
     passed._step = 50
@@ -142,12 +142,12 @@ async def test_trap_10_a_scan_waits_for_what_a_slow_one_has_passed_rather_than_r
     began = 100.0
     passed.claimed(passed.next_scan(began), [7, 8], began + seconds)
     wait = passed.due_in(began + seconds)
-    if seconds < ranks.AGAIN_LONG:
+    if seconds < ranks.FULL_SCAN_LONG:
         assert wait == 0
         return
-    assert 0 < wait <= ranks.LAG
+    assert 0 < wait <= ranks.COMMIT_LAG
     assert passed.next_scan(began + seconds).parts == [ranks.EVERYWHERE]
-    assert passed.next_scan(began + seconds + wait).parts == [(8, ranks.MOST)]
+    assert passed.next_scan(began + seconds + wait).parts == [(8, ranks.ABOVE_ALL_RANKS)]
     assert passed.due_in(began + seconds + wait) == 0
     passed.claimed(passed.next_scan(began + 0.5), [9], began + 0.8)
     assert passed.due_in(began + 0.8) == 0, "one that was not of everything may be slow for other reasons"
@@ -204,7 +204,7 @@ async def test_trap_10_pages_of_the_audit_pass_over_what_ended_and_a_rebuild_mis
     assert [job.id for job in page] == [urgent, lost, *ready[:8]]
     assert read > ENDED
     passed = store._claimer.heads.passed.of(QUEUE)
-    for _ in range(ranks.CUT):
+    for _ in range(ranks.MAX_CUT_OFF):
         passed.cut_off()
     passed.know_edge(5_000_000, 0, 0, time.monotonic())
     page, read = await read_by(store, lambda: store.list_ready(QUEUE, -1, 10))
@@ -262,7 +262,7 @@ async def test_a_slow_way_to_the_server_is_no_slow_look(store: PostgresStore) ->
 
 
 async def test_fast_looks_are_at_all_ranks(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranks, "USUAL", 3600.0)
+    monkeypatch.setattr(ranks, "USUAL_SECONDS", 3600.0)
     await inserted(store, 5)
     await claimed(store)
     assert store._claimer.passed.of(QUEUE, (TYPE,)).next_scan(time.monotonic()).parts == [EVERYWHERE]
@@ -287,21 +287,21 @@ def test_on_a_busy_machine_everything_is_looked_at_again_and_again() -> None:
         if look.parts == [EVERYWHERE]:
             waited.append(now - since)
             since = now
-        passed.claimed(look, [122 << 45 | int(now * 10)], now + ranks.USUAL + 0.05)
+        passed.claimed(look, [122 << 45 | int(now * 10)], now + ranks.USUAL_SECONDS + 0.05)
         now += 0.5
     assert passed.slow
     assert len(waited) > 5
-    assert max(waited) <= ranks.PAUSE * 0.06
+    assert max(waited) <= ranks.PAUSE_FACTOR * 0.06
 
 
 def test_looks_at_everything_that_take_long_are_left_to_the_walk() -> None:
     passed, now = PassedRanks(), 100.0
-    passed.claimed(passed.next_scan(now), [122 << 45 | 90_000_000], now + 2 * ranks.WHOLE_MOST)
+    passed.claimed(passed.next_scan(now), [122 << 45 | 90_000_000], now + 2 * ranks.FULL_SCAN_LIMIT)
     for _ in range(20):
         now += 10
         look = passed.next_scan(now)
         assert look.parts != [EVERYWHERE]
-        passed.claimed(look, [122 << 45 | int(now * 1_000_000)], now + 2 * ranks.WHOLE_MOST)
+        passed.claimed(look, [122 << 45 | int(now * 1_000_000)], now + 2 * ranks.FULL_SCAN_LIMIT)
 
 
 def test_the_larger_the_table_the_rarer_are_scans_of_what_ended() -> None:
@@ -310,7 +310,7 @@ def test_the_larger_the_table_the_rarer_are_scans_of_what_ended() -> None:
     def rests(blocks: int, extra: float, hears: bool = True, missed: bool = False) -> tuple[float, float]:
         passed, now = PassedRanks(hears=lambda: hears), 100.0
         assert not passed.wants_edge(now)
-        passed.claimed(passed.next_scan(now), [122 << 45 | 9_000_000], now + ranks.USUAL + 0.02)
+        passed.claimed(passed.next_scan(now), [122 << 45 | 9_000_000], now + ranks.USUAL_SECONDS + 0.02)
         assert passed.wants_edge(now), "how large the table is"
         passed.know_edge(9_000_000, blocks, 50 * blocks, now)
         passed.claimed(passed.next_scan(now), [122 << 45 | 9_000_000], now)
@@ -318,32 +318,34 @@ def test_the_larger_the_table_the_rarer_are_scans_of_what_ended() -> None:
         now += 2.0
         scan = passed.next_scan(now)
         assert scan.whole
-        passed.claimed(scan, [122 << 45 | 9_000_001], now + ranks.USUAL + extra)
-        whole = passed._whole_at - now - ranks.USUAL - extra
+        passed.claimed(scan, [122 << 45 | 9_000_001], now + ranks.USUAL_SECONDS + extra)
+        whole = passed._whole_at - now - ranks.USUAL_SECONDS - extra
         if missed:
             passed.hurry()
         now += 1.0
         scan = passed.next_scan(now)
         assert scan.walk is not None
-        passed.claimed(scan, [122 << 45 | 9_000_001], now + ranks.USUAL + extra)
-        return whole, passed._walk_at - now - ranks.USUAL - extra
+        passed.claimed(scan, [122 << 45 | 9_000_001], now + ranks.USUAL_SECONDS + extra)
+        return whole, passed._walk_at - now - ranks.USUAL_SECONDS - extra
 
-    few, many = rests(ranks.LARGE - 1, 0.02), rests(ranks.LARGE, 0.02)
-    assert few == pytest.approx((ranks.PAUSE * 0.02, ranks.PAUSE * 0.02), rel=0.01)
-    assert many == pytest.approx((ranks.LARGE_PAUSE * few[0], ranks.STEP_FIRST / 50 / ranks.LARGE_BLOCKS), rel=0.01)
-    assert rests(ranks.LARGE - 1, 0.2)[0] < inf
-    assert rests(ranks.LARGE, 0.2)[0] == inf
+    few, many = rests(ranks.LARGE_TABLE_BLOCKS - 1, 0.02), rests(ranks.LARGE_TABLE_BLOCKS, 0.02)
+    assert few == pytest.approx((ranks.PAUSE_FACTOR * 0.02, ranks.PAUSE_FACTOR * 0.02), rel=0.01)
+    assert many == pytest.approx((ranks.LARGE_PAUSE * few[0], ranks.FIRST_STEP / 50 / ranks.LARGE_BLOCKS), rel=0.01)
+    assert rests(ranks.LARGE_TABLE_BLOCKS - 1, 0.2)[0] < inf
+    assert rests(ranks.LARGE_TABLE_BLOCKS, 0.2)[0] == inf
     # On a busy machine, which takes long for anything, it is not rarer than with few.
-    assert rests(ranks.LARGE, 1.0)[1] == pytest.approx(rests(ranks.LARGE - 1, 1.0)[1], rel=0.01)
-    assert rests(ranks.LARGE, 0.02, hears=False) == pytest.approx(few)
-    assert rests(ranks.LARGE, 0.02, missed=True)[1] == pytest.approx(few[1])
+    assert rests(ranks.LARGE_TABLE_BLOCKS, 1.0)[1] == pytest.approx(
+        rests(ranks.LARGE_TABLE_BLOCKS - 1, 1.0)[1], rel=0.01
+    )
+    assert rests(ranks.LARGE_TABLE_BLOCKS, 0.02, hears=False) == pytest.approx(few)
+    assert rests(ranks.LARGE_TABLE_BLOCKS, 0.02, missed=True)[1] == pytest.approx(few[1])
 
 
 def test_it_hurries_until_it_has_come_round() -> None:
     """From where it is, at once, and however often it is called for; then it is slow again."""
     passed, now, places = PassedRanks(), 100.0, list[int]()
-    passed.claimed(passed.next_scan(now), [122 << 45 | 900_000], now + ranks.USUAL + 0.02)
-    passed.know_edge(900_000, ranks.LARGE, 50 * ranks.LARGE, now)
+    passed.claimed(passed.next_scan(now), [122 << 45 | 900_000], now + ranks.USUAL_SECONDS + 0.02)
+    passed.know_edge(900_000, ranks.LARGE_TABLE_BLOCKS, 50 * ranks.LARGE_TABLE_BLOCKS, now)
 
     def step() -> float:
         """Take the next step of the walk; return for how long the walk rests."""
@@ -351,9 +353,9 @@ def test_it_hurries_until_it_has_come_round() -> None:
         while True:
             now = max(now + 1.0, passed._walk_at)
             scan = passed.next_scan(now)
-            passed.claimed(scan, [122 << 45 | 900_001], now + ranks.USUAL + 0.01)
+            passed.claimed(scan, [122 << 45 | 900_001], now + ranks.USUAL_SECONDS + 0.01)
             if scan.walk is not None:
-                places.append(scan.walk[0] & ranks.LAST)
+                places.append(scan.walk[0] & ranks.LAST_IN_BAND)
                 return passed._walk_at - now
 
     slow = [step() for _ in range(5)][-1]
@@ -373,10 +375,10 @@ def test_the_walk_takes_priorities_together_that_never_had_a_job() -> None:
     passed, now, steps = PassedRanks(), 100.0, 0
     passed.know_edge(10_000, 0, 0, now)
     now += 1
-    passed.stopped(passed.next_scan(now), [], ranks.MOST, now + 1)
+    passed.stopped(passed.next_scan(now), [], ranks.ABOVE_ALL_RANKS, now + 1)
     while passed.slow and steps < ranks.BANDS:
         now += 10
-        passed.stopped(passed.next_scan(now), [], ranks.MOST, now)
+        passed.stopped(passed.next_scan(now), [], ranks.ABOVE_ALL_RANKS, now)
         steps += 1
     assert steps <= 12
 
@@ -394,13 +396,13 @@ def test_parts_are_told_in_few_words() -> None:
 def test_looks_that_are_cut_off_again_and_again_keep_to_what_arrived_last() -> None:
     """A new process that meets tens of millions of ended jobs; the walk finds what is older."""
     passed, now = PassedRanks(), 100.0
-    for _ in range(ranks.CUT):
+    for _ in range(ranks.MAX_CUT_OFF):
         assert passed.next_scan(now).parts == [EVERYWHERE]
         passed.cut_off()
         assert passed.wants_edge(now)
         passed.know_edge(5_000_000, 0, 0, now)
     look = passed.next_scan(now + 1)
-    assert all(high - low <= ranks.STEP_FIRST or (low + 1) & ranks.LAST > 3_999_999 for low, high in look.parts)
+    assert all(high - low <= ranks.FIRST_STEP or (low + 1) & ranks.LAST_IN_BAND > 3_999_999 for low, high in look.parts)
     assert look.walk is not None
     passed.claimed(look, [], now + 1)
     assert not passed.wants_edge(now + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from queue_core.model.job import Claim
 from queue_core.ports.store import ClaimRequest
-from queue_core.stores.postgres.scans.blocks import WHOLE
+from queue_core.stores.postgres.scans.blocks import WHOLE_TABLE
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
 from tests.postgres.traps.conftest import NewHand
@@ -41,7 +41,7 @@ async def test_trap_8_enqueue_reclaim_and_fold_never_wait(store: PostgresStore, 
         for statement, params in (
             ("insert/jobs", insert_parameters([new_job()], 1)),
             ("settle/reclaim", reclaim_parameters()),
-            ("upkeep/fold", {"limit": 100, **WHOLE}),
+            ("upkeep/fold", {"limit": 100, **WHOLE_TABLE}),
         ):
             late = second.later(statement, params)
             assert not second.waits_or_ends(late, watching), statement

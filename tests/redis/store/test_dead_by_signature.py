@@ -21,8 +21,8 @@ NAMES = [f"{number:012x}" for number in range(1, 5)]
 @pytest.fixture(params=[1, 2, 3, 7, 4_000], autouse=True)
 def part(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many jobs a script reads."""
-    monkeypatch.setattr(cursors, "MOST", request.param)
-    monkeypatch.setattr(groups, "GROUPED", request.param)
+    monkeypatch.setattr(cursors, "MAX_PAGE", request.param)
+    monkeypatch.setattr(groups, "JOBS_PER_SCRIPT", request.param)
     return int(request.param)
 
 
@@ -88,7 +88,7 @@ async def test_owners_and_states_need_no_look_at_the_dead(world: World, monkeypa
         return await run_many(self, calls, *given)
 
     monkeypatch.setattr(Scripts, "run_many", noted)
-    monkeypatch.setattr(cursors, "MOST", 4_000)
+    monkeypatch.setattr(cursors, "MAX_PAGE", 4_000)
     page = await inspector.jobs(parse("owner:ana"), 10)
     assert {job.id for job in page.jobs} == {job_id for job_id, name in dead.items() if name == NAMES[3]}
     # one part of each queue, of the jobs themselves
@@ -103,7 +103,7 @@ async def test_with_more_signatures_than_are_kept_the_dead_are_looked_at(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dead = await crowd(world)
-    monkeypatch.setattr(groups, "KNOWN_MOST", 2)
+    monkeypatch.setattr(groups, "MAX_KNOWN", 2)
     await signatures_of(world).own(NAMES[3], "ana")
     assert set(await inspector_of(world).ids(parse("owner:none"), 100)) == {
         job_id for job_id, name in dead.items() if name != NAMES[3]

@@ -16,7 +16,7 @@ from queue_core.model.filters import parse
 from queue_core.model.settings import RedisSettings
 from queue_core.redis import keys as documentation
 from queue_core.stores.redis.migrate import migrate, pending
-from queue_core.stores.redis.session import RENAMED, SCHEMA
+from queue_core.stores.redis.session import RENAMED_SCHEMA, SCHEMA
 from tests.cli.running import Cli
 from tests.conformance.making import worker_beat
 from tests.conformance.working import PATIENCE, until, working
@@ -66,7 +66,7 @@ async def test_a_program_refuses_it_in_one_sentence(old: str, redis_url: str, cl
     with pytest.raises(SchemaEarlier, match=f"^{re.escape(sentence)}$"):
         await jobs.open()
     facts = await jobs.inspector.facts()
-    assert (facts["schema"], facts["schema_known"]) == (RENAMED, SCHEMA)
+    assert (facts["schema"], facts["schema_known"]) == (RENAMED_SCHEMA, SCHEMA)
     await jobs.close()
     assert sorted(await names(client, old)) == before
 
@@ -76,7 +76,7 @@ def test_the_command_line_refuses_it_until_it_is_taken_over(old: str, redis_url:
     for command in (("queue", "list"), ("job", "list"), ("dlq", "list")):
         answer = cli(*command)
         assert (answer.code, REMEDY in answer.err) == (5, True)
-    assert f"version {RENAMED}, older than {SCHEMA}" in cli("doctor").out
+    assert f"version {RENAMED_SCHEMA}, older than {SCHEMA}" in cli("doctor").out
     taken = f"would take over the keys under the prefix '{old}', which an earlier version has made\n"
     assert cli("migrate", "--dry-run").out == taken
     assert cli("migrate").out == f"applied {SCHEMA:04}; the schema is {SCHEMA}\n"

@@ -27,7 +27,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return found
 
     monkeypatch.setattr(RedisLink, "run_many", weighed)
-    monkeypatch.setattr(session, "LARGEST", PART)
+    monkeypatch.setattr(session, "MAX_SCRIPT_LENGTH", PART)
     return sizes
 
 

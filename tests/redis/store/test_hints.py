@@ -19,7 +19,7 @@ from queue_core.stores.redis import hints, settle
 from queue_core.stores.redis.hints import DueHints, Presence
 from queue_core.stores.redis.session import RedisLink
 from queue_core.stores.redis.store import RedisStore
-from queue_core.stores.redis.upkeep import AT_ONCE
+from queue_core.stores.redis.upkeep import SETS_PER_ROUND
 from tests.conformance.making import LEASE, QUEUE, new_job, outcome
 from tests.conformance.world import World
 from tests.waiting import eventually
@@ -175,7 +175,7 @@ async def test_a_crash_between_a_change_and_its_hint_loses_nothing(
     world: World, client: Redis, redis_prefix: str, settings: RedisSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in a queue that has a hint, of something that is due later."""
-    monkeypatch.setattr(hints, "REPAIR", 0.0)
+    monkeypatch.setattr(hints, "REPAIR_INTERVAL", 0.0)
     await world.insert(delay=SOON)
     leader = RedisStore(settings)
     assert await leader.acquire_leadership("sweep", "leader", 60)
@@ -287,7 +287,7 @@ async def commands(client: Redis) -> int:
 async def test_presence_finds_those_that_are_there(
     client: Redis, redis_prefix: str, settings: RedisSettings, monkeypatch: pytest.MonkeyPatch, cluster: bool
 ) -> None:
-    monkeypatch.setattr(hints, "TOGETHER", 64)
+    monkeypatch.setattr(hints, "KEYS_PER_COMMAND", 64)
     link = RedisLink(settings)
     names = [f"q{number}" for number in range(300)]
     some = {"q0", "q77", *names[100:164], "q299"}
@@ -354,7 +354,7 @@ async def test_looks_of_a_leader_cost_about_the_same_for_a_thousand_queues_as_fo
         spent.append(await commands(own_client) - before)
     await store.close()
     await own_client.aclose()
-    assert spent[1] <= 2 * spent[0] + AT_ONCE, spent  # of the sets that keep what has ended, a page
+    assert spent[1] <= 2 * spent[0] + SETS_PER_ROUND, spent  # of the sets that keep what has ended, a page
 
 
 # -- the leader hears

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
-from queue_core.model.job import LINES, Claim, LogLine
+from queue_core.model.job import MAX_LOG_LINES, Claim, LogLine
 from tests.conformance.making import QUEUE
 from tests.conformance.world import World
 from tests.redis.store.stored import Look, changes
@@ -42,9 +42,9 @@ async def test_a_stale_line_changes_nothing(world: World, look: Look) -> None:
 
 async def test_a_log_is_bounded(world: World, client: Redis, redis_prefix: str) -> None:
     claim = await world.running()
-    for start in range(1, 4 * LINES, 700):
+    for start in range(1, 4 * MAX_LOG_LINES, 700):
         await world.store.log(lines(claim, start, start + 699))
-    assert await client.llen(f"{redis_prefix}{{{QUEUE}}}:log:{claim.id}") == LINES
+    assert await client.llen(f"{redis_prefix}{{{QUEUE}}}:log:{claim.id}") == MAX_LOG_LINES
 
 
 async def test_logs_go_with_their_jobs(world: World, client: Redis, redis_prefix: str) -> None:

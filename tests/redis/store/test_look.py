@@ -29,8 +29,8 @@ async def pages(world: World, text: str, limit: int, order: Order = "newest") ->
 @pytest.fixture(params=[5000, 3])
 def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Up to how many members a set is read at once; few go with short pages."""
-    monkeypatch.setattr(search, "SMALL", request.param)
-    monkeypatch.setattr(cursors, "FIRST", min(request.param, cursors.FIRST))
+    monkeypatch.setattr(search, "SMALL_SET", request.param)
+    monkeypatch.setattr(cursors, "FIRST_PAGE", min(request.param, cursors.FIRST_PAGE))
     return int(request.param)
 
 
@@ -67,7 +67,7 @@ async def test_small_sets_or_large_ones_are_the_same(world: World, small: int, l
 
 async def test_a_page_that_found_nothing_yet_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read, "SCAN_PAGE", 10)
-    monkeypatch.setattr(cursors, "FIRST", 100)
+    monkeypatch.setattr(cursors, "FIRST_PAGE", 100)
     wanted = await world.insert(tags=("needle",))
     await world.insert_many(2000)
     page = await world.inspector.jobs(parse("tag:needle"), 10)
@@ -116,7 +116,7 @@ async def heads(world: World, times: int) -> Sequence[str]:
 
 async def test_a_head_behind_many_that_nobody_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look is bounded and goes on where the last one stopped, so that nothing is overlooked for ever."""
-    monkeypatch.setattr(claim, "SCANNED_MOST", 500)
+    monkeypatch.setattr(claim, "MAX_SCANNED", 500)
     await world.beat()
     await world.store.insert([new_job(type="strange", priority=9) for _ in range(2600)])
     job_id = await world.insert()

@@ -13,7 +13,7 @@ from queue_core.model.operation import UNCHANGED, Author, ChangeOptions, Operati
 from queue_core.model.settings import RedisSettings, RetentionSettings
 from queue_core.redis import keys as documentation
 from queue_core.stores.redis.operations import members
-from queue_core.stores.redis.session import CHUNK
+from queue_core.stores.redis.session import JOBS_PER_SCRIPT
 from queue_core.stores.redis.store import RedisStore
 from tests.conformance.making import QUEUE, UNKNOWN, new_job
 from tests.conformance.modes import redis as opener
@@ -176,7 +176,7 @@ async def test_a_large_one_is_forgotten_in_bounded_rounds(
 ) -> None:
     monkeypatch.setattr(members, "OPERATION_ROUNDS", 2)
     large = await world.operations.create(OperationRequest("edit", "many", Author("ana", "here")))
-    ids = [f"job-{number}" for number in range(3 * CHUNK)]
+    ids = [f"job-{number}" for number in range(3 * JOBS_PER_SCRIPT)]
     await world.operations.add(large.number, ids)
     assert await world.operations.move(large.number, "done")
     small = await done(world, "delete", [await world.job_in("dead")])
@@ -189,7 +189,7 @@ async def test_a_large_one_is_forgotten_in_bounded_rounds(
         with pytest.raises(OperationNotFound):
             await world.operations.get(large.number)
         assert await world.operations.list_for_job(ids[-1], 10) == []
-    assert sizes == [CHUNK + 1, 1, 0], "one part of the large one, then the end of it, then the small one"
+    assert sizes == [JOBS_PER_SCRIPT + 1, 1, 0], "one part of the large one, then the end of it, then the small one"
     with pytest.raises(OperationNotFound):
         await world.operations.get(small)
 

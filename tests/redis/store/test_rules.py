@@ -204,8 +204,8 @@ async def test_a_tick_waits_for_the_word_of_a_forgotten_script(
 async def test_who_waits_for_a_key_is_listed_and_counted(
     world: World, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
-    monkeypatch.setattr(search, "SMALL", small)
-    monkeypatch.setattr(cursors, "FIRST", min(small, cursors.FIRST))
+    monkeypatch.setattr(search, "SMALL_SET", small)
+    monkeypatch.setattr(cursors, "FIRST_PAGE", min(small, cursors.FIRST_PAGE))
     ids = await world.insert_many(6, ordering_key=KEY) + await world.insert_many(3)
     inspector = world.inspector
     await world.claim(2)

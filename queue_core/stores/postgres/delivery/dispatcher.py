@@ -16,20 +16,20 @@ from queue_core.model.job import Ready
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.delivery import DispatchUnavailable, Nomination
 from queue_core.stores.postgres.delivery.events import PostgresEventBus
-from queue_core.stores.postgres.scans.ranks import LAST, named, spell
+from queue_core.stores.postgres.scans.ranks import LAST_IN_BAND, named, spell
 from queue_core.stores.postgres.session.listening import Notifications
 
-GATHER = 0.02
+GATHER_SECONDS = 0.02
 """Seconds for which further offers of a queue ride on the notification that was just sent: NOTIFY takes a global lock,
 and a worker that was woken claims until nothing is left."""
-POLL = 90.0
+POLL_INTERVAL = 90.0
 """Seconds between two polls of a process of its queues while notifications arrive, with jitter. Where they do not,
 workers poll every 0.05 to 1 s."""
 
-BACK_MOST = 10_000
+MAX_KEPT_RANKS = 10_000
 """Ranks of a queue that are kept for its next notification where one could not be sent."""
 
-START = 1.0
+FIRST_POLL_WAIT = 1.0
 """Seconds that the first polls of a process wait for notifications to arrive."""
 
 
@@ -68,7 +68,7 @@ class PostgresDispatcher:
 
     def _note(self, job: Ready) -> None:
         """Keep the rank of a job that claims may already have passed."""
-        place, newest = job.rank & LAST, self._newest.get(job.queue, -1)
+        place, newest = job.rank & LAST_IN_BAND, self._newest.get(job.queue, -1)
         if place > newest:
             self._newest[job.queue] = place
         else:
@@ -103,7 +103,7 @@ class PostgresDispatcher:
         queues = {job.queue for job in ready}
         if self._notifications.arriving:
             self._hints.hint(queues)
-        at_once = [queue for queue in queues if now - self._notified_at.get(queue, float("-inf")) >= GATHER]
+        at_once = [queue for queue in queues if now - self._notified_at.get(queue, float("-inf")) >= GATHER_SECONDS]
         self._late |= queues.difference(at_once)
         if self._late and (self._late_task is None or self._late_task.done()):
             self._late_task = asyncio.create_task(self._notify_late())
@@ -113,7 +113,7 @@ class PostgresDispatcher:
         # Counted from the last notification: counted from the offer, one that comes late makes the next one late, too.
         while self._late:
             now = time.monotonic()
-            due = {queue: self._notified_at.get(queue, now) + GATHER for queue in self._late}
+            due = {queue: self._notified_at.get(queue, now) + GATHER_SECONDS for queue in self._late}
             if (first := min(due.values())) > now:
                 await asyncio.sleep(first - now)
                 continue
@@ -138,7 +138,7 @@ class PostgresDispatcher:
         except StoreUnavailable as error:
             # They go with the queue's next notification: nothing else names them.
             for queue, ranks in back.items():
-                self._back[queue] = [*ranks, *self._back.get(queue, ())][-BACK_MOST:]
+                self._back[queue] = [*ranks, *self._back.get(queue, ())][-MAX_KEPT_RANKS:]
             if self._bus is not None:
                 self._bus.lose({event.queue for event in events})
             raise DispatchUnavailable(str(error)) from error
@@ -152,11 +152,11 @@ class PostgresDispatcher:
         self._notifications.start()
         if not self._notifications.arriving and (queue := self._hints.pick(queues)) is not None:
             return Nomination(queue, None)
-        if not self._notifications.arriving and not await self._arriving_within(min(timeout, START)):
+        if not self._notifications.arriving and not await self._arriving_within(min(timeout, FIRST_POLL_WAIT)):
             raise DispatchUnavailable(self._notifications.reason or "it is not known yet whether notifications arrive")
         now = time.monotonic()
         if now >= self._poll_at:
-            self._poll_at = now + POLL * random.uniform(0.75, 1.25)
+            self._poll_at = now + POLL_INTERVAL * random.uniform(0.75, 1.25)
             self._hints.hint_all()
         return await self._hints.take(queues, min(timeout, self._poll_at - now))
 

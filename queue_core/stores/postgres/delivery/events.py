@@ -13,7 +13,7 @@ from queue_core.delivery.gaps import GapNotices
 from queue_core.delivery.local import LocalEventBus
 from queue_core.errors import QueueCoreError
 from queue_core.model.events import (
-    VERSION,
+    MESSAGE_VERSION,
     Event,
     EventBatch,
     by_queue,
@@ -28,18 +28,18 @@ from queue_core.runtime import end_tasks
 from queue_core.stores.postgres.dialect import LONGEST_NAME, channels_of
 from queue_core.stores.postgres.session.listening import Notifications
 
-LARGEST = 7_500
+MAX_MESSAGE_BYTES = 7_500
 """Bytes of one message; the server refuses 8,000."""
-HEAD = 200
+MESSAGE_OVERHEAD = 200
 """Bytes of a message beside its queue's name and its events."""
-MOST_A_SECOND = 50
+MAX_MESSAGES_A_SECOND = 50
 """Messages that one process sends in a second; the rest of that second's events become gaps."""
 
-GAP = 1.0
+GAP_INTERVAL = 1.0
 """Seconds between two gaps sent to subscribers while notifications do not arrive."""
-READY = 1.0
+CONNECTION_WAIT = 1.0
 """Seconds that a caller waiting for a job's end waits for the connection first; then it reads the job."""
-POLL_FIRST, POLL_MOST = 0.05, 1.0
+FIRST_POLL, MAX_POLL = 0.05, 1.0
 """Seconds between two reads of such a job, growing: at most so many while notifications do not arrive, and as many as
 the caller asks for while they do, for the event of its end may be one of those that are left out."""
 
@@ -106,16 +106,19 @@ class PostgresEventBus:
     def _on_own_channels(self, queue: str, events: Sequence[Event]) -> Iterator[tuple[str, str]]:
         now = time.time()
         progress = encode_progress(queue, events, now)
-        if progress is not None and len(progress.encode()) <= LARGEST and self._sent < MOST_A_SECOND:
+        if progress is not None and len(progress.encode()) <= MAX_MESSAGE_BYTES and self._sent < MAX_MESSAGES_A_SECOND:
             self._sent += 1
             yield "progress", progress
         # An operator's cancellation is published without a queue.
         if rules_of(self._rules, queue).publish_results if queue else self._rules:
             for event in filter(is_final, events):
                 channel, message = f"done_{event.id}", encode_end(event, now)
-                if len(message.encode()) > LARGEST:
+                if len(message.encode()) > MAX_MESSAGE_BYTES:
                     message = encode_end(event, now, room=0)
-                if len(self._channels) + 1 + len(channel) <= LONGEST_NAME and len(message.encode()) <= LARGEST:
+                if (
+                    len(self._channels) + 1 + len(channel) <= LONGEST_NAME
+                    and len(message.encode()) <= MAX_MESSAGE_BYTES
+                ):
                     yield channel, message
 
     def _messages(self, queue: str, events: Sequence[Event]) -> list[str]:
@@ -125,7 +128,7 @@ class PostgresEventBus:
             return []
         messages: list[str] = []
         bodies: list[str] = []
-        size, most = 0, LARGEST - HEAD - len(json.dumps(queue))
+        size, most = 0, MAX_MESSAGE_BYTES - MESSAGE_OVERHEAD - len(json.dumps(queue))
         encoded = [json.dumps(event.body(), separators=(",", ":")) for event in events]
         fitting = [body for body in encoded if len(body) <= most]
         for body in fitting:
@@ -148,11 +151,11 @@ class PostgresEventBus:
         second = int(time.monotonic())
         if second != self._second:
             self._second, self._sent = second, 0
-        return MOST_A_SECOND - self._sent
+        return MAX_MESSAGES_A_SECOND - self._sent
 
     def _message(self, queue: str, bodies: Sequence[str]) -> str:
         number = self._numbers[queue] = self._numbers.get(queue, 0) + 1
-        head = {"v": VERSION, "queue": queue, "gen": self._generation, "n": number, "at": round(time.time(), 3)}
+        head = {"v": MESSAGE_VERSION, "queue": queue, "gen": self._generation, "n": number, "at": round(time.time(), 3)}
         if self._left_out.shown(queue):
             head["gap"] = True
         return f'{json.dumps(head, separators=(",", ":"))[:-1]},"events":[{",".join(bodies)}]}}'
@@ -180,7 +183,7 @@ class PostgresEventBus:
     async def _publish_gaps(self) -> None:
         """Send gaps periodically while no events arrive, so that subscribers read the store."""
         while True:
-            await asyncio.sleep(GAP)
+            await asyncio.sleep(GAP_INTERVAL)
             if self._notifications.lost_since is not None:
                 self._gap()
 
@@ -194,7 +197,7 @@ class PostgresEventBus:
     async def _subscribed(self, batches: AsyncIterator[EventBatch]) -> AsyncIterator[EventBatch]:
         # The first batch shows that no later event is missed, so it waits until they are listened to.
         if self._notifications.lost_since is None:
-            await self._notifications.wait_until_listening(READY)
+            await self._notifications.wait_until_listening(CONNECTION_WAIT)
         async for batch in batches:
             yield batch
 
@@ -206,14 +209,14 @@ class PostgresEventBus:
     async def _watch(self, queue: str, job_id: str) -> AsyncIterator[Callable[[float], Awaitable[bool]]]:
         self._listen()
         if self._notifications.lost_since is None:
-            await self._notifications.wait_until_listening(READY)
+            await self._notifications.wait_until_listening(CONNECTION_WAIT)
         async with self._local.watch(queue, job_id) as heard:
-            pause = POLL_FIRST
+            pause = FIRST_POLL
 
             async def wait(seconds: float) -> bool:
                 nonlocal pause
                 before, pause = pause, pause * 1.5
-                return await heard(min(seconds, before if self._notifications.arriving else min(POLL_MOST, before)))
+                return await heard(min(seconds, before if self._notifications.arriving else min(MAX_POLL, before)))
 
             yield wait
 

@@ -26,7 +26,7 @@ LAST_RANGES = 2
 """Ranges at the end of the table that are never left out: there is room in them."""
 EMPTY_LONG = 10.0
 """Seconds for which a range has to be empty until it is left out: claims under way commit meanwhile."""
-AGAIN = 0.5
+RANGES_REREAD_A_SECOND = 0.5
 """Ranges left out that are read again, a second: 0.25 MB. Room that a vacuum left in them may be used."""
 
 
@@ -41,7 +41,7 @@ def places(ranges: Sequence[tuple[int, int]]) -> dict[str, str]:
     }
 
 
-WHOLE = places([(0, LAST_BLOCK)])
+WHOLE_TABLE = places([(0, LAST_BLOCK)])
 NOWHERE = places([])
 
 
@@ -70,7 +70,7 @@ class BlockRanges:
         Of each kind, those that were not read for the longest time.
         """
         due = 0
-        if self._closed_at is None or (due := int((now - self._closed_at) * AGAIN)) > 0:
+        if self._closed_at is None or (due := int((now - self._closed_at) * RANGES_REREAD_A_SECOND)) > 0:
             self._closed_at = now
         first = [n for n, since in self._open.items() if since == NEVER or n >= self._count - LAST_RANGES]
         others = [n for n, since in self._open.items() if since != NEVER and n < self._count - LAST_RANGES]
@@ -136,7 +136,7 @@ class BlockScan:
     async def _run_whole(self, query: str, params: Mapping[str, Any]) -> Rows:
         began = time.monotonic()
         try:
-            return await self._runner.run(query, {**params, **WHOLE})
+            return await self._runner.run(query, {**params, **WHOLE_TABLE})
         finally:
             if time.monotonic() - began > SCAN_LONG:
                 self._ranges, self._again, self._dead = BlockRanges(), [], 0

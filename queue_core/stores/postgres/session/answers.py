@@ -12,7 +12,7 @@ from psycopg.generators import execute
 from psycopg.pq import DiagnosticField, TransactionStatus
 from psycopg.pq.abc import PGresult
 
-CHECK = 0.2
+CHECK_INTERVAL = 0.2
 """Seconds between two looks at a socket of which nothing is heard. uvloop ends a watch at an error, such as that of a
 server that was killed with a statement unread, and calls nothing; the driver looks each 0.1 s for itself."""
 
@@ -53,7 +53,7 @@ class Answers:
         self._results = []
         self._answer = loop.create_future()
         if self._timer is None or self._timed is not loop:
-            self._timer, self._timed = loop.call_later(CHECK, self._check, loop), loop
+            self._timer, self._timed = loop.call_later(CHECK_INTERVAL, self._check, loop), loop
         try:
             return await self._answer
         except asyncio.CancelledError:
@@ -71,7 +71,7 @@ class Answers:
         self._timer = None
         if self._answer is not None and not self._answer.done():
             self._read()
-            self._timer = loop.call_later(CHECK, self._check, loop)
+            self._timer = loop.call_later(CHECK_INTERVAL, self._check, loop)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         self.leave()

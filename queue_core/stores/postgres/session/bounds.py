@@ -24,19 +24,19 @@ from queue_core.stores.postgres.session.failures import FORGOTTEN, RETRIED, is_b
 
 T = TypeVar("T")
 
-SILENT_MS = 1000
+IDLE_IN_TRANSACTION_MS = 1000
 """How long the server waits for the next statement of a transaction. A process that is frozen there, or cut off, holds
 up all others that want the same rows; a live one takes microseconds, and one that did not may try again."""
 BYTES_PER_MS = 2000
 """For the server, a client is silent while it sends a statement: a slow network gets this time besides."""
-PATIENCE_MS = 1500
+LOCK_TIMEOUT_MS = 1500
 """How long a statement waits for a lock: longer than a silent client has it, so that one waiting behind it gets it.
 No server process is left behind by clients that stopped waiting."""
-UNREAD_MS = 2000
+UNREAD_ANSWER_MS = 2000
 """How long the server keeps an answer that is not read: while it sends, it ignores all other limits. Unix sockets have
 no such limit, so answers are short as long as locks are held."""
 
-ATTEMPTS = 3
+TRANSACTION_ATTEMPTS = 3
 """Deadlocks and serialization failures are tried again this often; nothing was written by them."""
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
@@ -61,14 +61,14 @@ class Try:
 
     def overdue(self) -> None:
         """Note that the time is over, and whether this process was frozen meanwhile."""
-        self._slept = asyncio.get_running_loop().time() > self.ends + SILENT_MS / 1000
+        self._slept = asyncio.get_running_loop().time() > self.ends + IDLE_IN_TRANSACTION_MS / 1000
         self.late = True
 
     def again(self, error: BaseException, attempt: int) -> bool:
         """Return whether to retry the work after an error: certainly nothing was done, and there is time."""
         if isinstance(error, pg.LockNotAvailable):
-            return asyncio.get_running_loop().time() + PATIENCE_MS / 1000 <= self.ends
-        if attempt >= ATTEMPTS:
+            return asyncio.get_running_loop().time() + LOCK_TIMEOUT_MS / 1000 <= self.ends
+        if attempt >= TRANSACTION_ATTEMPTS:
             return False
         return isinstance(error, (*RETRIED, *FORGOTTEN)) or (is_broken(error) and self._unharmed(error))
 
@@ -95,9 +95,9 @@ class Try:
         self,
         connection: Connection,
         seconds: float,
-        silent: int = SILENT_MS,
+        silent: int = IDLE_IN_TRANSACTION_MS,
         begin: str = "bounds/begin",
-        patience: int = PATIENCE_MS,
+        patience: int = LOCK_TIMEOUT_MS,
     ) -> AsyncIterator[None]:
         """Commit the statements of the block, on a connection in autocommit mode; an exception rolls it back.
 
@@ -119,11 +119,11 @@ class Try:
 
 def silent_ms(weight: int) -> int:
     """Return how many milliseconds the server waits for a statement of a client that sends about so many bytes."""
-    return SILENT_MS + weight // BYTES_PER_MS
+    return IDLE_IN_TRANSACTION_MS + weight // BYTES_PER_MS
 
 
 def bounded_begin(
-    seconds: float, silent: int = SILENT_MS, begin: str = "bounds/begin", patience: int = PATIENCE_MS
+    seconds: float, silent: int = IDLE_IN_TRANSACTION_MS, begin: str = "bounds/begin", patience: int = LOCK_TIMEOUT_MS
 ) -> bytes:
     """Return what begins a transaction with its bounds, in one message."""
     return load(begin) + b";\n" + bounds(seconds, silent, patience)
@@ -141,14 +141,14 @@ async def rollback(connection: Connection) -> None:
             await connection.execute(load("bounds/rollback"), prepare=False)
 
 
-def bounds(seconds: float, silent: int = SILENT_MS, patience: int = PATIENCE_MS) -> bytes:
+def bounds(seconds: float, silent: int = IDLE_IN_TRANSACTION_MS, patience: int = LOCK_TIMEOUT_MS) -> bytes:
     """Return the statement that bounds its transaction; each statement may take so many seconds."""
     statement = max(1, round(seconds * 1000))
     return load("bounds/bounds") % {
         b"silent": silent,
         b"patience": min(patience, statement),
         b"statement": statement,
-        b"unread": UNREAD_MS,
+        b"unread": UNREAD_ANSWER_MS,
     }
 
 
@@ -180,7 +180,7 @@ def limits(seconds: float, patient: bool = False) -> bytes:
     Who is not `patient` tries again when a lock is not to be had soon.
     """
     statement = max(1, round(seconds * 1000))
-    patience = patient_ms(statement) if patient else min(PATIENCE_MS, statement)
+    patience = patient_ms(statement) if patient else min(LOCK_TIMEOUT_MS, statement)
     return load("bounds/limits") % {b"patience": patience, b"statement": statement} + b"\n"
 
 

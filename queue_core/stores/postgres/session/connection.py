@@ -20,7 +20,7 @@ from queue_core.model.addresses import named, postgres_options
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.session.answers import WatchedConnection
-from queue_core.stores.postgres.session.bounds import PATIENCE_MS, Connection, Try, cut
+from queue_core.stores.postgres.session.bounds import LOCK_TIMEOUT_MS, Connection, Try, cut
 
 T = TypeVar("T")
 
@@ -174,7 +174,7 @@ def hot_options(settings: PostgresSettings, statement_ms: int | None = None) -> 
     So if this process dies, no server process is left that waits for a lock or for its reader.
     """
     limit = max(1, round(settings.timeout * 1000)) if statement_ms is None else statement_ms
-    bounds = {"statement_timeout": limit, "lock_timeout": min(PATIENCE_MS, limit), "tcp_user_timeout": limit}
+    bounds = {"statement_timeout": limit, "lock_timeout": min(LOCK_TIMEOUT_MS, limit), "tcp_user_timeout": limit}
     return connection_options(settings, BY_INDEX + "".join(f" -c {name}={value}" for name, value in bounds.items()))
 
 

@@ -24,7 +24,7 @@ from queue_core.stores.postgres.session.connection import (
 )
 from queue_core.stores.postgres.session.failures import BROKEN, FORGOTTEN, translate
 
-GRACE = 0.5
+ANSWER_GRACE = 0.5
 """Seconds beyond its own limit for a server to answer that it has ended a statement."""
 
 
@@ -128,7 +128,7 @@ class PostgresHeartbeat:
         """Run a query file; a heartbeat that hangs longer than its lease is useless."""
         seconds = max(1.0, min(self._settings.timeout, seconds))
         connection = self._connected(seconds)
-        connection.ends = time.monotonic() + seconds + GRACE
+        connection.ends = time.monotonic() + seconds + ANSWER_GRACE
         if prepares(self._settings):
             cursor = connection.execute(load(query, self._settings.schema), params, binary=True)
             return cursor.fetchall() if cursor.description else []

@@ -24,18 +24,18 @@ from queue_core.stores.postgres.session.sessions import Sessions
 logger = logging.getLogger("queue_core.delivery")
 
 
-PAUSE_FIRST, PAUSE_MOST = 0.1, 10.0
+FIRST_PAUSE, MAX_PAUSE = 0.1, 10.0
 """Seconds between two tries to connect again, doubling, with jitter."""
-SILENCE = 5.0
+PROBE_AFTER = 5.0
 """Seconds without a notification after which this process sends one to all, itself included, as a probe. Every process
 that listens receives it, so a fleet sends few."""
-PATIENCE = 3.0
+PROBE_TIMEOUT = 3.0
 """Seconds within which a probe must be received. On a loaded server it takes some milliseconds."""
 POOLED = "behind a pooler, set jobs.postgres.listen_url to a direct address"
 DIRECT = "jobs.postgres.listen_url has to lead to the database of jobs.postgres.url, without a pooler in between"
 """What to do when none arrive though LISTEN was accepted: where no address is set for listening, and where one is. That
 one is in doubt, too, when nothing answers there."""
-CONNECT = 5.0
+CONNECT_TIMEOUT = 5.0
 """Seconds for one try to connect: a way that swallows everything must not pass for one that is merely new."""
 
 
@@ -162,7 +162,7 @@ class Notifications:
     # -- the connection
 
     async def _run(self) -> None:
-        pause, failures = PAUSE_FIRST, 0
+        pause, failures = FIRST_PAUSE, 0
         while True:
             heard_before = self._heard_at
             try:
@@ -175,13 +175,13 @@ class Notifications:
                 certain = failures > 1 or self._heard_at == float("-inf")
                 self._lost(_sentence(error), "", certain, ours=not isinstance(error, StoreUnavailable))
             if self._heard_at > heard_before:
-                pause = PAUSE_FIRST
+                pause = FIRST_PAUSE
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(PAUSE_MOST, pause * 2)
+            pause = min(MAX_PAUSE, pause * 2)
 
     async def _session(self) -> None:
         """Listen on one connection until it breaks, or until it turns out that nothing arrives on it."""
-        async with asyncio.timeout(min(CONNECT, self._settings.timeout)):
+        async with asyncio.timeout(min(CONNECT_TIMEOUT, self._settings.timeout)):
             connection = await connect(self._direct, connection_options(self._direct) | {"prepare_threshold": None})
         loop = asyncio.get_running_loop()
         # a connection that is lost has none any more
@@ -280,15 +280,15 @@ class Notifications:
             StoreUnavailable: the store does not answer either.
         """
         self._stirred.clear()
-        doubt = self._heard_at + SILENCE * random.uniform(1.0, 1.5) - time.monotonic() if self._arriving else 0.0
+        doubt = self._heard_at + PROBE_AFTER * random.uniform(1.0, 1.5) - time.monotonic() if self._arriving else 0.0
         if doubt > 0:
             await self._stir(doubt)
             return
         self._probed_at = time.monotonic()
         await self.notify("probe", [""])
         while self._heard_at < self._probed_at and not self._broken:
-            if (left := self._probed_at + PATIENCE - time.monotonic()) <= 0:
-                raise Deaf(f"one that was sent was not heard within {PATIENCE:g} s")
+            if (left := self._probed_at + PROBE_TIMEOUT - time.monotonic()) <= 0:
+                raise Deaf(f"one that was sent was not heard within {PROBE_TIMEOUT:g} s")
             await self._stir(left)
 
     async def _stir(self, seconds: float) -> None:

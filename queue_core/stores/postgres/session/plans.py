@@ -14,8 +14,8 @@ import psycopg
 
 from queue_core.stores.postgres.dialect import Rows, load
 from queue_core.stores.postgres.session.bounds import (
-    PATIENCE_MS,
-    SILENT_MS,
+    IDLE_IN_TRANSACTION_MS,
+    LOCK_TIMEOUT_MS,
     Try,
     bounded_begin,
     closed_by_server,
@@ -29,10 +29,10 @@ T = TypeVar("T")
 DAYS = "plans/days"
 """The statement that makes the days of the history that are missing."""
 
-ANSWER = 96 << 10
+MAX_ANSWER_BYTES = 96 << 10
 """Bytes of an answer under a lock, about. So much finds room on the way even where its reader is frozen. A server with
 more to send ignores limits and keeps locks; a Unix socket takes some 200 KB, and has no time limit of its own."""
-ROW = 80
+ROW_BYTES = 80
 """Bytes of a row of such an answer, about, without its values."""
 
 Plan = Generator[tuple[str, Mapping[str, Any]], Rows, T]
@@ -84,8 +84,8 @@ class Messages:
         one: Try,
         schema: str,
         seconds: float,
-        silent: int = SILENT_MS,
-        patience: int = PATIENCE_MS,
+        silent: int = IDLE_IN_TRANSACTION_MS,
+        patience: int = LOCK_TIMEOUT_MS,
     ) -> None:
         """Each statement may take so many seconds.
 

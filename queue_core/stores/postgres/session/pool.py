@@ -24,8 +24,8 @@ from queue_core.ports.locks import LockHeld
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.migrate import EARLIER, OTHERS, VERSION, missing, require
 from queue_core.stores.postgres.session.bounds import (
-    ATTEMPTS,
-    PATIENCE_MS,
+    LOCK_TIMEOUT_MS,
+    TRANSACTION_ATTEMPTS,
     Connection,
     Try,
     closed_by_server,
@@ -58,9 +58,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-CONNECTIONS = 4
+MAX_CONNECTIONS = 4
 """A console asks two or three things at a time, an exporter as many; more would be taken from the workers."""
-LINGER = 30.0
+IDLE_SECONDS = 30.0
 """Seconds without use after which a connection is closed: consoles and exporters ask more often, workers ask at their
 start, for schedules, and while an operation runs."""
 
@@ -83,7 +83,7 @@ class ConnectionPool:
 
     def __init__(self, settings: PostgresSettings) -> None:
         self.settings = self._settings = settings
-        self._slots = asyncio.Semaphore(min(CONNECTIONS, settings.pool))
+        self._slots = asyncio.Semaphore(min(MAX_CONNECTIONS, settings.pool))
         # and when each was used last (of the loop's clock), the longest ago first
         self._idle: list[tuple[Connection, float]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -163,7 +163,7 @@ class ConnectionPool:
 
         `patience`: after so many seconds of waiting for a lock it fails.
         """
-        ends, patience_ms = self._ends(), PATIENCE_MS if patience is None else round(patience * 1000)
+        ends, patience_ms = self._ends(), LOCK_TIMEOUT_MS if patience is None else round(patience * 1000)
         for attempt in count(1):
             one = Try(ends, self._settings.timeout)
             try:
@@ -173,7 +173,7 @@ class ConnectionPool:
                 ):
                     return await work(connection)
             except _InTheWay as error:
-                if attempt >= ATTEMPTS:
+                if attempt >= TRANSACTION_ATTEMPTS:
                     raise StoreRefused("postgres", "others keep changing the same rows", passing=True) from error
             except StoreUnavailable as error:
                 if lacks_a_day(error.__cause__) and attempt == 1:
@@ -289,7 +289,7 @@ class ConnectionPool:
             loop = asyncio.get_running_loop()
             self._idle.append((connection, loop.time()))
             if self._timer is None:
-                self._timer = loop.call_later(LINGER, self._thin_out)
+                self._timer = loop.call_later(IDLE_SECONDS, self._thin_out)
         else:
             await connection.close()
 
@@ -297,11 +297,11 @@ class ConnectionPool:
         """Close what has not been used lately."""
         loop = asyncio.get_running_loop()
         self._timer = None
-        unused = [connection for connection, since in self._idle if since <= loop.time() - LINGER]
+        unused = [connection for connection, since in self._idle if since <= loop.time() - IDLE_SECONDS]
         del self._idle[: len(unused)]
         self._closing = loop.create_task(close_all(unused))
         if self._idle:
-            self._timer = loop.call_at(self._idle[0][1] + LINGER, self._thin_out)
+            self._timer = loop.call_at(self._idle[0][1] + IDLE_SECONDS, self._thin_out)
 
     async def _check_schema(self, connection: Connection) -> None:
         try:

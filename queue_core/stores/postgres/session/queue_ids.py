@@ -16,9 +16,9 @@ from queue_core.stores.postgres.session.runner import SerialRunner
 IdsByQueue = Mapping[str, int]
 """The ids of queues by their names."""
 
-ROUNDS = 5
+CREATE_TRIES = 5
 """Times that queues are created which are not there: each time others may do so."""
-AGAIN = 30.0
+REREAD_SECONDS = 30.0
 """Seconds between two reads of the ids after nothing was found under one."""
 
 
@@ -48,7 +48,7 @@ class QueueIds:
     async def create(self, names: set[str], runner: SerialRunner) -> dict[str, int]:
         """Return the ids of queues after creating those that do not exist; the answer is the caller's own."""
         found = {name: self._known[name] for name in names if name in self._known}
-        for _ in range(ROUNDS):
+        for _ in range(CREATE_TRIES):
             if not (missing := sorted(names - found.keys())):
                 return found
             # Another producer may be creating the same queue at this moment: then it is there the next time.
@@ -69,7 +69,7 @@ class QueueIds:
 
     async def doubt(self, runner: SerialRunner) -> None:
         """Read all ids again, if that is some time ago: nothing was found under one."""
-        if time.monotonic() - self._read_at >= AGAIN:
+        if time.monotonic() - self._read_at >= REREAD_SECONDS:
             await self._read(runner)
 
     async def _read(self, runner: SerialRunner) -> None:

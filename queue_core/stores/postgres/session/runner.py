@@ -19,8 +19,8 @@ from queue_core.model.settings import PostgresSettings
 from queue_core.ports.locks import LockHeld
 from queue_core.stores.postgres.dialect import Rows, load
 from queue_core.stores.postgres.session.bounds import (
-    PATIENCE_MS,
-    SILENT_MS,
+    IDLE_IN_TRANSACTION_MS,
+    LOCK_TIMEOUT_MS,
     Connection,
     Try,
     cut,
@@ -117,11 +117,15 @@ class SerialRunner:
         """
 
         seconds, silent = self._settings.timeout * times, silent_ms(weight)
-        patience_ms = PATIENCE_MS if patience is None else max(1, round(patience * 1000))
+        patience_ms = LOCK_TIMEOUT_MS if patience is None else max(1, round(patience * 1000))
         return await self._again(self._planned(begin, seconds, silent, patience_ms), times, patient)
 
     def _planned(
-        self, begin: Callable[[], Plan[T]], seconds: float, silent: int = SILENT_MS, patience_ms: int = PATIENCE_MS
+        self,
+        begin: Callable[[], Plan[T]],
+        seconds: float,
+        silent: int = IDLE_IN_TRANSACTION_MS,
+        patience_ms: int = LOCK_TIMEOUT_MS,
     ) -> Work[T]:
         async def work(session: Session, one: Try) -> T:
             if prepares(self._settings):

@@ -14,12 +14,12 @@ from queue_core.stores.postgres.session.bounds import closed_by_server
 from queue_core.stores.postgres.session.connection import close_all, connect, hot_options
 from queue_core.stores.postgres.session.statements import PreparedStatements
 
-KEPT = 2
+KEPT_CONNECTIONS = 2
 """Connections that stay open: one claims while the other one settles. The heartbeat has its own, and so has LISTEN."""
-PATIENCE = 0.1
+CONNECTION_WAIT = 0.1
 """Seconds that a statement waits for one of these before one more connection is opened: most statements take less, and
 to connect takes some 10 ms of both sides. So no caller waits longer behind a statement that hangs."""
-LINGER = 1.0
+IDLE_SECONDS = 1.0
 """Seconds without use after which a connection beyond these is closed."""
 
 
@@ -59,19 +59,19 @@ class Sessions:
         Raises:
             TimeoutError, psycopg.Error: there is none in time.
         """
-        if last in self._idle and self._open.index(last) < KEPT and not closed_by_server(last.connection):
+        if last in self._idle and self._open.index(last) < KEPT_CONNECTIONS and not closed_by_server(last.connection):
             self._idle.discard(last)
             return last
         session = await self._free(last)
-        if session is None and len(self._open) + self._coming >= KEPT:
+        if session is None and len(self._open) + self._coming >= KEPT_CONNECTIONS:
             session = await self._wait(ends)
         return session or await self._connect(ends)
 
     async def _free(self, last: Session | None) -> Session | None:
-        kept = self._open[:KEPT]
+        kept = self._open[:KEPT_CONNECTIONS]
         # What was prepared on a connection is prepared there still. One beyond those that stay is the last choice, for
         # it is closed when it is not used.
-        for session in [last, *self._open] if last in kept else kept + self._open[KEPT:]:
+        for session in [last, *self._open] if last in kept else kept + self._open[KEPT_CONNECTIONS:]:
             if session not in self._idle:
                 continue
             self._idle.discard(session)
@@ -86,7 +86,7 @@ class Sessions:
         given: asyncio.Future[Session] = loop.create_future()
         self._waiting.append(given)
         try:
-            await asyncio.wait([given], timeout=min(PATIENCE, ends - loop.time()))
+            await asyncio.wait([given], timeout=min(CONNECTION_WAIT, ends - loop.time()))
         except asyncio.CancelledError:
             if given.done():
                 self.put_back(given.result())
@@ -122,21 +122,21 @@ class Sessions:
         loop = asyncio.get_running_loop()
         session.idle_since = loop.time()
         self._idle.add(session)
-        if len(self._open) > KEPT and self._timer is None:
-            self._timer = loop.call_later(LINGER, self._thin_out)
+        if len(self._open) > KEPT_CONNECTIONS and self._timer is None:
+            self._timer = loop.call_later(IDLE_SECONDS, self._thin_out)
 
     def _thin_out(self) -> None:
         """Close what is beyond those that stay and has not been used lately."""
         loop = asyncio.get_running_loop()
         unused = [
             session
-            for session in self._open[KEPT:]
-            if session in self._idle and session.idle_since <= loop.time() - LINGER
+            for session in self._open[KEPT_CONNECTIONS:]
+            if session in self._idle and session.idle_since <= loop.time() - IDLE_SECONDS
         ]
         for session in unused:
             self._forget(session)
         self._closing = loop.create_task(close_all([session.connection for session in unused]))
-        self._timer = loop.call_later(LINGER, self._thin_out) if len(self._open) > KEPT else None
+        self._timer = loop.call_later(IDLE_SECONDS, self._thin_out) if len(self._open) > KEPT_CONNECTIONS else None
 
     async def drop(self, session: Session) -> None:
         """Close a connection that is not used again, without asking the server."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from queue_core.errors import QueueCoreError
 from queue_core.stores.postgres.session.listening import Notifications
 
-SOON = 0.02
+GATHER_SECONDS = 0.02
 """Seconds for which what is due soon rides on the next notification."""
 
 
@@ -74,7 +74,7 @@ class PostgresSignals:
             self._soon = False
             with contextlib.suppress(QueueCoreError):  # the leader finds it a little later
                 await self._notifications.notify("due", [""])
-            await asyncio.sleep(SOON)
+            await asyncio.sleep(GATHER_SECONDS)
 
     async def close(self) -> None:
         """Send the remaining notifications; idempotent."""

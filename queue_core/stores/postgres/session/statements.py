@@ -16,7 +16,7 @@ from psycopg.pq.abc import PGresult
 from queue_core.stores.postgres.dialect import Rows
 from queue_core.stores.postgres.session.answers import WatchedConnection
 
-MOST = 200
+MAX_PREPARED = 200
 """Statements that are prepared on one connection because they came twice; the server keeps some 50 kB for each. There
 are about 120 names."""
 
@@ -125,7 +125,7 @@ class PreparedStatements:
     ) -> bytes | None:
         """Prepare a statement when it comes for the second time, or `at_once`, and return its name."""
         if key not in self._names and not at_once:
-            if len(self._names) < MOST:
+            if len(self._names) < MAX_PREPARED:
                 self._names[key] = None
             return None
         # Named by what it is: should a pooler swap sessions unnoticed, the name finds the same statement or none.

@@ -16,7 +16,7 @@ from queue_core.errors import QueueCoreError, StoreUnavailable, TransactionError
 from queue_core.model.job import Settled
 from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import Rows, load
-from queue_core.stores.postgres.session.bounds import SILENT_MS, Connection, Try, closed_by_server, cut
+from queue_core.stores.postgres.session.bounds import IDLE_IN_TRANSACTION_MS, Connection, Try, closed_by_server, cut
 from queue_core.stores.postgres.session.connection import connect, connection_options
 from queue_core.stores.postgres.session.failures import BROKEN, RETRIED, translate
 from queue_core.stores.postgres.session.plans import Plan, run_plan
@@ -193,7 +193,7 @@ class Transactions:
             raise TransactionError("the handler has ended its transaction itself; that is for its return to do")
         async with self._in_time(connection):
             limit = round(self._settings.timeout * 1000)
-            params = {"silent": min(SILENT_MS, limit) if awaited else limit, "limit": limit}
+            params = {"silent": min(IDLE_IN_TRANSACTION_MS, limit) if awaited else limit, "limit": limit}
             run = partial(run_on, connection, self._settings.schema)
             ((*_, has_today),) = await run("transaction/ending", params)
             if not has_today:  # after a failure, all that the handler did would be rolled back

@@ -17,9 +17,9 @@ from queue_core.stores.postgres.session.failures import NoRoom
 from queue_core.stores.postgres.session.listening import Notifications
 from queue_core.stores.postgres.session.pool import ConnectionPool
 
-LONGEST = 6.0
+NOTIFICATION_TIMEOUT = 6.0
 """Seconds that `doctor` waits for a notification."""
-BLOCKERS = 4
+MAX_BLOCKERS = 4
 """How many blocking transactions are listed."""
 
 
@@ -32,7 +32,7 @@ async def read_blockers(pool: ConnectionPool) -> list[dict[str, Any]]:
         StoreUnavailable: no connection or no answer in time.
     """
     async with pool.connection(any_schema=True) as connection, connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(load("facts/locks", pool.settings.schema), {"limit": BLOCKERS})
+        await cursor.execute(load("facts/locks", pool.settings.schema), {"limit": MAX_BLOCKERS})
         return await cursor.fetchall()
 
 
@@ -103,7 +103,7 @@ async def _notifications(settings: PostgresSettings) -> tuple[float | None, str,
     notifications = Notifications(settings)
     began = time.perf_counter()
     try:
-        arrive = await notifications.known(LONGEST)
+        arrive = await notifications.known(NOTIFICATION_TIMEOUT)
         seconds = time.perf_counter() - began if arrive else None
         return seconds, notifications.reason, notifications.advice
     finally:

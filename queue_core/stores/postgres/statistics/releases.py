@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from queue_core.model.report import Release
-from queue_core.model.triage.release import MOST_RELEASES, place_among
+from queue_core.model.triage.release import MAX_RELEASES, place_among
 from queue_core.stores.postgres.dialect import moment
 from queue_core.stores.postgres.session.plans import Plan
 from queue_core.stores.postgres.session.pool import ConnectionPool
@@ -25,8 +25,8 @@ def _register(name: str) -> Plan[int]:
     for number, other, *_ in known:
         if other == name:  # another process was first
             return int(number)
-    if len(known) >= MOST_RELEASES:
-        yield "releases/forget", {"surplus": len(known) - MOST_RELEASES + 1}
+    if len(known) >= MAX_RELEASES:
+        yield "releases/forget", {"surplus": len(known) - MAX_RELEASES + 1}
         known = yield "releases/in_order", {}
     rows = yield "releases/register", {"name": name, "place": _place(name, known)}
     return int(rows[0][0])

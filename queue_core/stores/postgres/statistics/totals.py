@@ -89,19 +89,19 @@ async def conservation(pool: ConnectionPool) -> Conservation:
 # every delete would write to an index. A title that is forgotten by mistake, since a job was dying just then, comes
 # back with the next round.
 
-KEPT = 2 * 86400.0
+KEPT_SECONDS = 2 * 86400.0
 """Seconds after its first sight in which a signature is kept whatever becomes of its jobs."""
-REST = 3600.0
+WALK_INTERVAL = 3600.0
 """Seconds between two walks."""
-FIRST = 300.0
+FIRST_WALK_AFTER = 300.0
 """Seconds from the start to the first walk."""
-LIMIT = 1_000
+SIGNATURES_PER_STATEMENT = 1_000
 """Signatures looked at in a statement, and forgotten after a walk over the trash."""
-PAGE = 5_000
+TRASH_PER_STATEMENT = 5_000
 """Jobs of the trash looked at in a statement."""
-STEPS = 20
+STATEMENTS_PER_ROUND = 20
 """Statements in one go, so that the leader's other duties do not wait."""
-BEGIN = ("-infinity", "00000000-0000-0000-0000-000000000000")
+FIRST_PLACE = ("-infinity", "00000000-0000-0000-0000-000000000000")
 
 
 class Titles:
@@ -110,12 +110,12 @@ class Titles:
     def __init__(self, runner: SerialRunner) -> None:
         self._runner = runner
         # seconds of time.monotonic
-        self._begin_at = time.monotonic() + FIRST
+        self._begin_at = time.monotonic() + FIRST_WALK_AFTER
         # the last signature looked at
         self._after = ""
         # what is to be forgotten unless a job of the trash has it, and how far the walk over the trash is
         self._unused: set[str] = set()
-        self._place = BEGIN
+        self._place = FIRST_PLACE
         # what was forgotten in the round before
         self._forgotten: Rows = []
 
@@ -124,27 +124,27 @@ class Titles:
         await self._restore()
         if time.monotonic() < self._begin_at:
             return
-        for _ in range(STEPS):
+        for _ in range(STATEMENTS_PER_ROUND):
             if self._unused:
                 await self._read_trash()
             elif not await self._choose():
-                self._after, self._begin_at = "", time.monotonic() + REST
+                self._after, self._begin_at = "", time.monotonic() + WALK_INTERVAL
                 return
 
     async def _choose(self) -> bool:
         """Look at the next signatures; False when there were no more of them."""
-        wanted = {"after": self._after, "seconds": KEPT, "limit": LIMIT}
+        wanted = {"after": self._after, "seconds": KEPT_SECONDS, "limit": SIGNATURES_PER_STATEMENT}
         rows = await self._runner.run("totals/titles", wanted)
         if rows:
-            self._after, self._place = rows[-1][0], BEGIN
+            self._after, self._place = rows[-1][0], FIRST_PLACE
             self._unused = {signature for signature, unused, old in rows if unused and old}
         return bool(rows)
 
     async def _read_trash(self) -> None:
         at, job_id = self._place
-        rows = await self._runner.run("totals/titles_in_trash", {"at": at, "id": job_id, "limit": PAGE})
+        rows = await self._runner.run("totals/titles_in_trash", {"at": at, "id": job_id, "limit": TRASH_PER_STATEMENT})
         self._unused.difference_update(row[2] for row in rows)
-        if len(rows) == PAGE:
+        if len(rows) == TRASH_PER_STATEMENT:
             self._place = rows[-1][:2]
         elif self._unused:
             signatures = {"signatures": text_array(sorted(self._unused))}

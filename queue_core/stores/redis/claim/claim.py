@@ -12,17 +12,17 @@ from queue_core.model.report import Announced
 from queue_core.model.rules import Rules, rules_of
 from queue_core.ports.store import ClaimRequest
 from queue_core.redis.scripts import Call
-from queue_core.runtime import LARGEST
+from queue_core.runtime import MAX_STATEMENT_LENGTH
 from queue_core.stores.redis.capacity import limit_arguments
 from queue_core.stores.redis.hints import DueHints
 from queue_core.stores.redis.records import entries_of, tags_of, whole
-from queue_core.stores.redis.session import CHUNK, RedisLink, chunks, microseconds
+from queue_core.stores.redis.session import JOBS_PER_SCRIPT, RedisLink, chunks, microseconds
 
-SPARE = 100
+SPARE_CANDIDATES = 100
 """Candidates beside those that are wanted, since other workers claim at the same moment."""
-ROUNDS = 5
+MAX_READS = 5
 """Reads of a queue's best ranks in one claim, while others take them away."""
-SCANNED_MOST = 10_000
+MAX_SCANNED = 10_000
 """Ready jobs read in one round for those of some types: some 20 ms of Redis, in parts."""
 
 _SETS = ("paused", "pending", "offered", "running", "unfinished", "token", "types", "depths", "blocked", "rate")
@@ -51,8 +51,8 @@ class RedisClaims:
             return await self._claim(request, await self._in_order(request.queue, request.ids))
         claims: list[Claim] = []
         types = None if request.types is None else frozenset(request.types)
-        for _ in range(ROUNDS):
-            ready = await self.ready_of(request.queue, request.limit - len(claims), types, SPARE)
+        for _ in range(MAX_READS):
+            ready = await self.ready_of(request.queue, request.limit - len(claims), types, SPARE_CANDIDATES)
             start_count = None if request.start_count is None else max(0, request.start_count - len(claims))
             left = request._replace(limit=request.limit - len(claims), start_count=start_count)
             more = await self._claim(left, [job.id for job in ready])
@@ -64,7 +64,7 @@ class RedisClaims:
     async def _in_order(self, queue: str, ids: Sequence[str]) -> Sequence[str]:
         """Return the ids in the order of their ranks, as far as one script does not see to that."""
         ids = list(dict.fromkeys(ids))
-        if len(ids) <= CHUNK:
+        if len(ids) <= JOBS_PER_SCRIPT:
             return ids
         ranks = await self._ranks(queue, ids)
         return sorted(ranks, key=lambda job_id: ranks[job_id])
@@ -127,12 +127,12 @@ class RedisClaims:
         if types is None:
             return await self.list_ready(queue, -1, limit + spare)
         place = (queue, types)
-        ready, rank = await self._scan(queue, -1, limit, types, CHUNK)
+        ready, rank = await self._scan(queue, -1, limit, types, JOBS_PER_SCRIPT)
         if rank is None or len(ready) >= limit:
             self._scanned_to.pop(place, None)
             return ready[: limit + spare]
         start = max(rank, self._scanned_to.get(place, -1))
-        more, rank = await self._scan(queue, start, limit - len(ready), types, SCANNED_MOST)
+        more, rank = await self._scan(queue, start, limit - len(ready), types, MAX_SCANNED)
         if rank is None or more:
             self._scanned_to.pop(place, None)
         else:
@@ -144,12 +144,12 @@ class RedisClaims:
     ) -> tuple[list[Ready], int | None]:
         """Return at least so many ready jobs behind a rank, and the rank reached; None: that was all there are."""
         found: list[Ready] = []
-        for _ in range(0, most, CHUNK):
-            page = await self.list_ready(queue, rank, CHUNK)
+        for _ in range(0, most, JOBS_PER_SCRIPT):
+            page = await self.list_ready(queue, rank, JOBS_PER_SCRIPT)
             known = await self._link.read({queue: [job.id for job in page]}, ["type"]) if page else {}
             # An entry without a hash is no job; a claim of it drops it.
             found += [job for job in page if known.get((queue, job.id), [None])[0] in types]
-            if len(page) < CHUNK:
+            if len(page) < JOBS_PER_SCRIPT:
                 return found, None
             rank = page[-1].rank
             if len(found) >= limit:
@@ -206,7 +206,7 @@ def claims_of(queue: str, ids: Sequence[str], found: Any) -> list[Claim]:
 
 
 def _is_full(claims: Sequence[Claim]) -> bool:
-    return sum(len(claim.payload) for claim in claims) >= LARGEST
+    return sum(len(claim.payload) for claim in claims) >= MAX_STATEMENT_LENGTH
 
 
 def _claim(queue: str, job_id: str, row: Sequence[Any]) -> Claim:

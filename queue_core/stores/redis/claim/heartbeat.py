@@ -20,10 +20,10 @@ from queue_core.stores.redis.logs import RedisStacks
 from queue_core.stores.redis.records import entry_text
 from queue_core.stores.redis.session import PACKAGE, chunks, unavailable
 
-HOMES = 10_000
+MAX_HOMES = 10_000
 """Attempts whose queues are remembered; a worker holds fewer at a time."""
-DAY = 86400
-PATIENCE, PATIENCE_LEASE = 0.5, 0.2
+DAY_SECONDS = 86400
+NODE_WAIT_SHARE, NODE_WAIT_LEASE_SHARE = 0.5, 0.2
 """Parts of the time limit of a call, and of a lease, for which a node is waited for when another one has answered."""
 
 _ENTRY = "entry"
@@ -79,7 +79,7 @@ class RedisHeartbeat(RedisStacks):
             parts.setdefault(client.owner_of(self._keys.of(queue, "running")), []).append(queue)
         calls: dict[Hashable, Callable[[], Any]] = {_ENTRY: partial(self._enter, request)}
         calls |= {part: partial(self._hold, request, queues) for part, queues in parts.items()}
-        patience = min(self._settings.timeout * PATIENCE, request.lease * PATIENCE_LEASE)
+        patience = min(self._settings.timeout * NODE_WAIT_SHARE, request.lease * NODE_WAIT_LEASE_SHARE)
         found, failure = self._nodes.ask(calls, patience)
         if failure is not None and not found:
             raise unavailable(failure) from failure
@@ -188,7 +188,7 @@ class RedisHeartbeat(RedisStacks):
         """Notify the other workers at this place of this worker's process."""
         key = self._keys.residents(request.place)
         self._connected().hset(key, request.worker, request.process)
-        self._connected().expire(key, DAY)
+        self._connected().expire(key, DAY_SECONDS)
         with suppress(ResponseError):  # not allowed: then no worker rests that would need the message
             self._connected().publish(self._keys.notifications, f"{ORDER} {request.place}")
         self._placed = request.worker
@@ -223,7 +223,7 @@ class RedisHeartbeat(RedisStacks):
 
     def _remember(self, homes: Mapping[_Attempt, str]) -> None:
         """Keep in mind where attempts are; they are found again where this forgets them."""
-        if len(self._homes) > HOMES:
+        if len(self._homes) > MAX_HOMES:
             self._homes.clear()
         self._homes |= homes
 

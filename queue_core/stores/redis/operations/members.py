@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from queue_core.model.operation import ABANDONED, ENDED, MOVES, NEVER_STARTED, MemberJob, OperationState
+from queue_core.model.operation import ABANDONED_SECONDS, ENDED, MOVES, NEVER_STARTED, MemberJob, OperationState
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.records import FrozenMember, member_of, note_text, operation_of
-from queue_core.stores.redis.session import CHUNK, RedisLink, chunks
+from queue_core.stores.redis.session import JOBS_PER_SCRIPT, RedisLink, chunks
 
 MARKS_STEP = 10_000
 """Marks read in one go."""
@@ -77,7 +77,7 @@ class Members:
     async def _at(self, number: int, places: Sequence[int]) -> list[MemberJob]:
         """Return the members at places in ascending order."""
         found: list[MemberJob] = []
-        for part in chunks(places, CHUNK):
+        for part in chunks(places, JOBS_PER_SCRIPT):
             key, commands = self._link.keys.operation(number, "members"), self._link.batch()
             spans = _spans(part)
             for first, last in spans:
@@ -123,7 +123,7 @@ def move_call(
     return Call("operation_move", keys, [number, state, end, note_text(note), *conditions, *from_states])
 
 
-ABANDONED_US = round(ABANDONED * 1e6)
+ABANDONED_US = round(ABANDONED_SECONDS * 1e6)
 
 
 async def abandon_operations(link: RedisLink, now: int) -> None:
@@ -134,7 +134,7 @@ async def abandon_operations(link: RedisLink, now: int) -> None:
 
 async def older_operations(link: RedisLink, name: str, until: int) -> list[int]:
     commands = link.batch()
-    commands.zrangebyscore(link.keys.operations_in(name), "-inf", f"({until}", start=0, num=CHUNK)
+    commands.zrangebyscore(link.keys.operations_in(name), "-inf", f"({until}", start=0, num=JOBS_PER_SCRIPT)
     (numbers,) = await link.send(commands)
     return [int(number) for number in numbers]
 
@@ -165,13 +165,13 @@ class OperationRemoval:
         members = keys.operation(number, "members")
         for done in range(rounds):
             commands = self._link.batch()
-            commands.lrange(members, 0, CHUNK - 1)
+            commands.lrange(members, 0, JOBS_PER_SCRIPT - 1)
             (texts,) = await self._link.send(commands)
             commands = self._link.snapshot()
             for key in keys.operations_of(member_of(text).id for text in texts):
                 commands.zrem(key, number)
             commands.ltrim(members, len(texts), -1)
-            if len(texts) < CHUNK:
+            if len(texts) < JOBS_PER_SCRIPT:
                 # Last, since until then the next round continues here.
                 commands.zrem(keys.operations_in("ended"), number)
                 await self._link.send(commands)

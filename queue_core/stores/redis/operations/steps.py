@@ -17,7 +17,7 @@ from queue_core.stores.redis import change
 from queue_core.stores.redis.change import STATE_FIELDS, ChangeOutcome, JobState, QueueBatch, StepKey, VerbScripts
 from queue_core.stores.redis.hints import DueHints
 from queue_core.stores.redis.operations.members import Members, state_keys
-from queue_core.stores.redis.operations.transit import KEPT, run_batch
+from queue_core.stores.redis.operations.transit import KEPT_SECONDS, run_batch
 from queue_core.stores.redis.records import UNKNOWN, FrozenMember, mapped, operation_of, whole
 from queue_core.stores.redis.session import RedisLink, microseconds
 
@@ -26,11 +26,11 @@ from queue_core.stores.redis.session import RedisLink, microseconds
 # Whatever becomes of it, the numbers are exact: the scripts mark what they have changed under the operation, and pass
 # over what is marked; the count moves `done` from where it was seen, so that of several executors one counts.
 
-TRIES = 5
+STEP_TRIES = 5
 """Times that a step is tried whose jobs were elsewhere by then, or whose scripts a server did not know."""
 
 
-ELSEWHERE = 250
+MAX_MOVED_MEMBERS = 250
 """Members of a step at most whose jobs go to another queue or priority: each takes as long as two others."""
 
 
@@ -45,7 +45,7 @@ class _Read(NamedTuple):
 class OperationSteps:
     """See queue_core.ports.operations.OperationStore.step."""
 
-    _reason, _tries = "it forgets its scripts all the time", TRIES
+    _reason, _tries = "it forgets its scripts all the time", STEP_TRIES
 
     def __init__(self, link: RedisLink, rules: Rules) -> None:
         self._link = link
@@ -59,7 +59,7 @@ class OperationSteps:
         for _ in range(self._tries):
             view, wait = await self._read(number)
             options = view.request.options
-            size = most if options.queue is None and options.priority is None else min(most, ELSEWHERE)
+            size = most if options.queue is None and options.priority is None else min(most, MAX_MOVED_MEMBERS)
             count = min(max(size, 0), view.barrier - view.done)
             if view.state != "running" or count <= 0:
                 return StepResult(view, outcome.result())
@@ -116,7 +116,7 @@ class OperationSteps:
         return Call("operation_count", keys, [number, step.done, f"{step.name} {parts}" if parts else ""])
 
 
-TRIES_APART, MEANWHILE = 20, 0.05
+TRIES_APART, MAX_TRY_PAUSE = 20, 0.05
 """The same on a cluster, and the most seconds between two tries: executors of one step disturb each other."""
 
 
@@ -143,12 +143,14 @@ class SlotSteps(OperationSteps):
         queues = dict.fromkeys([*(one.queue for one in members if one.queue), *filter(None, [options.queue])], 0)
         parts = await self._parts(view, members, step)
         queues |= dict(Counter(part.queue for part in parts))
-        await self._link.run_many([Call("step_open", self._beside(queue, step), [step.done, KEPT]) for queue in queues])
+        await self._link.run_many(
+            [Call("step_open", self._beside(queue, step), [step.done, KEPT_SECONDS]) for queue in queues]
+        )
         for part in parts:
             outcome.take(part, await run_batch(self._link, part.call, part.transit))
         if not await self._all_ran(queues, step):
             # Another executor is at it, or a job has moved.
-            await asyncio.sleep(random.uniform(0.0, MEANWHILE))
+            await asyncio.sleep(random.uniform(0.0, MAX_TRY_PAUSE))
             return (), ()
         calls = [Call("step_seal", self._beside(queue, step), [step.done, count]) for queue in queues]
         found = await self._link.run_many(calls)

@@ -46,7 +46,7 @@ from queue_core.stores.redis.records import (
     operation_of,
     whole,
 )
-from queue_core.stores.redis.session import CHUNK, RedisLink, Regain, chunks, microseconds
+from queue_core.stores.redis.session import JOBS_PER_SCRIPT, RedisLink, Regain, chunks, microseconds
 from queue_core.stores.redis.statistics.signatures import set_facts, set_filter
 
 
@@ -205,10 +205,10 @@ class RedisOperations:
             key = self._link.keys.operations_in(f"of:{signature}")
         found: list[Operation] = []
         while len(found) < limit:
-            numbers = await self._older(key, before, min(limit, CHUNK))
+            numbers = await self._older(key, before, min(limit, JOBS_PER_SCRIPT))
             read = [one for one in await self._read(numbers) if one is not None and not (unfinished and one.ended)]
             found += [one for one in read if signature is None or signature in one.request.signatures]
-            if len(numbers) < min(limit, CHUNK):
+            if len(numbers) < min(limit, JOBS_PER_SCRIPT):
                 break
             before = numbers[-1]
         return found[: max(limit, 0)]

@@ -18,9 +18,9 @@ from queue_core.redis.scripts import Call
 from queue_core.stores.redis.capacity import ORDERING_KEYS, answer_of
 from queue_core.stores.redis.session import RedisLink
 
-KEPT = 86_400
+KEPT_SECONDS = 86_400
 """Seconds for which it is known that a move has arrived or was given up, and which members of a step were changed."""
-LEFT_US = 10_000_000
+ABANDONED_MOVE_US = 10_000_000
 """Microseconds after which a move that has not ended is carried to its end by the leader."""
 MOVED_SETS = (
     "pending", "offered", "scheduled", "retrying", "unfinished", "completed", "dlq", "trash", "errors", "types",
@@ -117,7 +117,7 @@ async def _arrive(link: RedisLink, transit: Transit) -> Sequence[Any]:
     commands.sadd(link.keys.queues, transit.target)
     await link.send(commands)
     left = [f"by_type:{type_}" for _, type_ in transit.jobs]
-    copy = Call("transit_copy", there(["done", *names]), [KEPT, *await _content(link, here(names), copied)])
+    copy = Call("transit_copy", there(["done", *names]), [KEPT_SECONDS, *await _content(link, here(names), copied)])
     args = [*unlimited(transit.args, 1, transit.jobs), ""]
     # One after the other, for a server that did not know the first script would run the others: what was copied stays
     # until it was taken, and taking it twice does nothing.
@@ -163,7 +163,7 @@ async def end_moves(link: RedisLink, queues: Iterable[str], now: int) -> None:
         for note in notes:
             at, name, queue, target, jobs, args = json.loads(note)
             transit = Transit(name, queue, target, [(one, type_) for one, type_ in jobs], args)
-            if now - at > LEFT_US and not await _seal(link, transit):
+            if now - at > ABANDONED_MOVE_US and not await _seal(link, transit):
                 await _arrive(link, transit)
 
 
@@ -171,5 +171,5 @@ async def _seal(link: RedisLink, transit: Transit) -> bool:
     """Let no job depart any more; return False where some have."""
     here = transit.beside(link, transit.queue)
     keys = [*link.of(transit.queue, ["outgoing"]), *here(["seq", *(f"job:{job_id}" for job_id, _ in transit.jobs)])]
-    (sealed,) = await link.run_many([Call("transit_seal", keys, [transit.name, KEPT])])
+    (sealed,) = await link.run_many([Call("transit_seal", keys, [transit.name, KEPT_SECONDS])])
     return bool(sealed)

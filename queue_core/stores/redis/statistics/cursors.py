@@ -8,9 +8,9 @@ from queue_core.model.report import Order
 from queue_core.model.states import Status
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.records import Entry, Position, homes
-from queue_core.stores.redis.session import TOGETHER, RedisLink, chunks
+from queue_core.stores.redis.session import SCRIPTS_PER_TRIP, RedisLink, chunks
 
-FIRST, MOST = 300, 4_800
+FIRST_PAGE, MAX_PAGE = 300, 4_800
 """Entries of one page, doubling: who wants a few gets them soon, who wants all is not held up by round trips."""
 
 
@@ -21,7 +21,7 @@ class SetCursor:
         self._key = key
         self._queue = queue
         self._status = status
-        self._size = FIRST
+        self._size = FIRST_PAGE
         # everything up to there was read
         self.last: Position | None = None
         self.entries = list(entries or ())
@@ -45,7 +45,7 @@ class SetCursor:
         self.entries = [Entry(int(float(score)), job_id, self._queue, self._status) for job_id, score in pairs]
         self.ended = len(self.entries) < self._size
         self.last = _place(self.entries[-1]) if self.entries else self.last
-        self._size = min(MOST, 2 * self._size)
+        self._size = min(MAX_PAGE, 2 * self._size)
 
 
 class SiftedCursor(SetCursor):
@@ -59,7 +59,7 @@ class SiftedCursor(SetCursor):
         self._errors = link.keys.of(queue, "errors")
         self._signatures = sorted(signatures)
         self._first = first
-        self._size = MOST
+        self._size = MAX_PAGE
 
     def call(self, order: Order) -> Call:
         place = self.last or ("", "")
@@ -81,7 +81,7 @@ async def walk(
         stream.start(order, after)
     while True:
         empty = [stream for stream in streams if not stream.entries and not stream.ended]
-        for some in chunks(empty, TOGETHER):
+        for some in chunks(empty, SCRIPTS_PER_TRIP):
             for stream, found in zip(some, await link.run_many([one.call(order) for one in some]), strict=True):
                 stream.take(found)
         part = _ready(streams, order)

@@ -15,11 +15,11 @@ from queue_core.stores.redis.search import FilterScan, allowed, listed, sifted
 from queue_core.stores.redis.session import RedisLink, chunks
 from queue_core.stores.redis.statistics.cursors import causes
 
-SCANNED_MOST = 500_000
+MAX_SCANNED = 500_000
 """Dead jobs read at most, where what they died of does not decide a filter."""
-GROUPED, GROUPED_MOST = 4_000, 2_000_000
+JOBS_PER_SCRIPT, MAX_GROUPED = 4_000, 2_000_000
 """Dead jobs that one script counts, in some 5 ms of Redis, and those of a queue that are counted at most."""
-GROUPED_TOGETHER = 10
+SCRIPTS_PER_TRIP = 10
 """Such scripts in one round trip."""
 _DEAD = Term("status", "=", Status.DEAD.value)
 _NEEDED = frozenset({"status", "type", "queue", "signature", "signatures", "age", "died", "id", "ids"})
@@ -103,13 +103,13 @@ async def _counted(
     read = Counter[str]()
     while places:
         answers: dict[str, list[Any]] = {}
-        for some in chunks(list(places), GROUPED_TOGETHER):
-            calls = [Call("group", link.of(name, ("dlq", "errors")), [*places[name], GROUPED]) for name in some]
+        for some in chunks(list(places), SCRIPTS_PER_TRIP):
+            calls = [Call("group", link.of(name, ("dlq", "errors")), [*places[name], JOBS_PER_SCRIPT]) for name in some]
             answers.update(zip(some, await link.run_many(calls), strict=True))
         for name, (seen, last, score, *counts) in answers.items():
             read[name] += seen
             places[name] = (score, last)
-            if seen < GROUPED or read[name] >= GROUPED_MOST:
+            if seen < JOBS_PER_SCRIPT or read[name] >= MAX_GROUPED:
                 del places[name]
             for cause, number, newest, at in zip(*(counts[n::4] for n in range(4)), strict=True):
                 signature, _, type_ = cause.partition(" ")
@@ -130,7 +130,7 @@ async def _read(link: RedisLink, where: Filter, queues: Sequence[str], now: int)
             groups[death.signature].add(death.type, death.entry, 1)
             groups[death.signature].minutes[death.entry.at // 60_000_000] += 1
         read += len(deaths)
-        if read >= SCANNED_MOST:
+        if read >= MAX_SCANNED:
             break
     return groups
 
@@ -157,7 +157,7 @@ async def _caused(link: RedisLink, entries: Sequence[Entry]) -> list[_Death]:
     return [_Death(entry, *cause.split(" ", 1)) for entry, cause in named]
 
 
-KNOWN_MOST = 10_000
+MAX_KNOWN = 10_000
 """Signatures of a queue whose first times are kept (see `fail` in lua/records.lua); with more, some are missing."""
 
 
@@ -173,7 +173,7 @@ async def known_signatures(link: RedisLink, where: Filter, limit: int) -> list[S
         commands.hgetall(link.keys.of(name, "signatures"))
     found: dict[str, tuple[int, str, list[str]]] = {}
     for name, of_queue in zip(names, await link.send(commands) if names else (), strict=True):
-        if len(of_queue) >= KNOWN_MOST:
+        if len(of_queue) >= MAX_KNOWN:
             return None
         for signature, text in of_queue.items():
             if _holds(signature, "", where):
@@ -186,7 +186,7 @@ async def known_signatures(link: RedisLink, where: Filter, limit: int) -> list[S
     ][:limit]
 
 
-COUNTED_MOST = 20_000
+MAX_COUNTED = 20_000
 """Dead jobs that are looked at to count those of one error."""
 
 
@@ -201,14 +201,14 @@ async def dead_counts(link: RedisLink, signature: str) -> DeadCounts:
             found[death.entry.queue, death.type] += 1
             first = death.entry.at
         scanned += len(part)
-        if scanned >= COUNTED_MOST:
+        if scanned >= MAX_COUNTED:
             seen = await _titles(link, [signature], queues)
             first = min([at for at, _ in seen.values()], default=first)
             break
     rows = sorted(
         (DeadCount(*place, n) for place, n in found.items()), key=lambda row: (-row.count, row.queue, row.type)
     )
-    total = found.total() if scanned < COUNTED_MOST else None
+    total = found.total() if scanned < MAX_COUNTED else None
     return DeadCounts(tuple(rows), total, None if first is None else moment(first))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from queue_core.model.report import Release
-from queue_core.model.triage.release import MOST_RELEASES, place_among
+from queue_core.model.triage.release import MAX_RELEASES, place_among
 from queue_core.stores.redis.records import entries_of, moment, whole
 from queue_core.stores.redis.session import RedisLink
 
@@ -20,7 +20,7 @@ async def register_release(link: RedisLink, name: str) -> int:
         for release in known:
             if release.name == name:
                 return release.number
-        forgotten = await _surplus(link, known) if len(known) >= MOST_RELEASES else []
+        forgotten = await _surplus(link, known) if len(known) >= MAX_RELEASES else []
         left = [release for release in known if release.name not in forgotten]
         behind = place_among(name, [release.name for release in left])
         place = left[behind].place if behind < len(left) else left[-1].place + 1 if left else 1
@@ -37,7 +37,7 @@ async def _surplus(link: RedisLink, known: list[Release]) -> list[str]:
     (entries,) = await link.send(commands)
     in_use = {entry.request.release for entry in entries_of(entries).values()}
     unused = [release.name for release in known if release.number not in in_use]
-    return unused[: len(known) - MOST_RELEASES + 1]
+    return unused[: len(known) - MAX_RELEASES + 1]
 
 
 async def read_releases(link: RedisLink) -> list[Release]:
@@ -68,7 +68,7 @@ class ReleaseNames:
         wanted = {number for number in numbers if number and number.isdecimal()} - self._forgotten
         if not wanted <= self._names.keys():
             self._names = {str(release.number): release.name for release in await read_releases(self._link)}
-            if len(self._forgotten) > MOST_RELEASES:
+            if len(self._forgotten) > MAX_RELEASES:
                 self._forgotten = {"0"}
             self._forgotten |= wanted - self._names.keys()
         return self._names

@@ -19,7 +19,7 @@ from queue_core.model.triage.signatures import (
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.session import RedisLink, chunks, microseconds
 
-TOGETHER = 200
+SIGNATURES_PER_COMMAND = 200
 """Signatures of one command."""
 
 
@@ -27,7 +27,7 @@ async def read_facts(link: RedisLink, signatures: Sequence[str] | None) -> Store
     """Return what is set of these signatures, or of all."""
     commands = link.batch()
     commands.time()
-    parts = [] if signatures is None else list(chunks(signatures, TOGETHER))
+    parts = [] if signatures is None else list(chunks(signatures, SIGNATURES_PER_COMMAND))
     if signatures is None:
         commands.hgetall(link.keys.signature_states)
     for part in parts:
@@ -43,7 +43,7 @@ async def read_facts(link: RedisLink, signatures: Sequence[str] | None) -> Store
 async def read_deaths(link: RedisLink, signatures: Sequence[str]) -> list[SignatureDeaths]:
     """Return the deaths of these signatures by release, over all queues."""
     names, _ = await link.queues_and_time()
-    places = [(name, part) for name in names for part in chunks(signatures, TOGETHER)]
+    places = [(name, part) for name in names for part in chunks(signatures, SIGNATURES_PER_COMMAND)]
     commands = link.batch()
     for name, part in places:
         commands.hmget(link.keys.of(name, "signature_releases"), [*part, *(f"{one} resolved" for one in part)])
@@ -85,7 +85,7 @@ async def read_titles(link: RedisLink, beginning: str, limit: int) -> dict[str, 
 async def read_runs(link: RedisLink, types: Sequence[str], newest: int) -> list[TypeRuns]:
     """Return what became of the jobs of some types on their newest releases, over all queues."""
     names, _ = await link.queues_and_time()
-    places = [(name, part) for name in names for part in chunks(types, TOGETHER)]
+    places = [(name, part) for name in names for part in chunks(types, SIGNATURES_PER_COMMAND)]
     commands = link.batch()
     for name, part in places:
         commands.hmget(link.keys.of(name, "type_releases"), list(part))

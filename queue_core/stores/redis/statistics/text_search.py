@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from queue_core.model.filters import Filter, Searched, Term, has_text
 from queue_core.model.states import Status
 from queue_core.stores.redis.records import Entry, Position, attempts_of, homes, microseconds_of
-from queue_core.stores.redis.search import CUT, WHOLE, FilterScan, allowed, listed
+from queue_core.stores.redis.search import CUT_BYTES, PAYLOADS_PER_READ, FilterScan, allowed, listed
 from queue_core.stores.redis.session import RedisLink, chunks
 
 _DEAD = Term("status", "=", Status.DEAD.value)
-TEXTS = 200
+JOBS_PER_READ = 200
 """Jobs in whose texts is looked at a time: their payloads and tracebacks are some megabytes."""
 
 
@@ -28,7 +28,7 @@ async def search(link: RedisLink, where: Filter, most: int, after: Position | No
     leading = where.having_only({"status", "queue", "died"})
     async for part in listed(link, leading, allowed(queues, where), "newest", after):
         page = part[: most - looked_at]
-        for some in chunks(await scan.matching(page), TEXTS):
+        for some in chunks(await scan.matching(page), JOBS_PER_READ):
             ids += await _with_texts(link, some, words)
         looked_at += len(page)
         if looked_at >= most:
@@ -53,8 +53,8 @@ async def _with_texts(link: RedisLink, entries: Sequence[Entry], words: Sequence
     """Return the ids of the jobs that have all words, each in the error, the payload or the last traceback."""
     rows = await link.read(homes(entries), ["status", "error", "<payload"])
     there = [one for one in entries if (one.queue, one.id) in rows]
-    long = [one for one in there if len((rows[one.queue, one.id][2] or "").encode()) >= CUT]
-    for some in chunks(long, WHOLE):
+    long = [one for one in there if len((rows[one.queue, one.id][2] or "").encode()) >= CUT_BYTES]
+    for some in chunks(long, PAYLOADS_PER_READ):
         for place, (status, payload) in (await link.read(homes(some), ["status", "payload"])).items():
             rows[place] = [status, rows[place][1], payload]
     found = {one.id for one in there if all(has_text(rows[one.queue, one.id][1:], word) for word in words)}

@@ -25,11 +25,11 @@ from queue_core.stores.redis.search import SETS
 from queue_core.stores.redis.session import RedisLink, microseconds
 from queue_core.stores.redis.statistics.releases import ReleaseNames
 
-HEAD = 50
+HEAD_JOBS = 50
 """Jobs of each queue and priority that are looked at for the oldest. With aging, what waits the longest is among
 the first of all priorities."""
 
-LEASES = 2000
+LEASES_CHECKED = 2000
 """Running jobs of each queue that are checked for having started."""
 
 _COUNTED = ("scheduled", "retrying", "running", "dlq", "trash")
@@ -79,7 +79,7 @@ async def _ahead(link: RedisLink, names: Sequence[str]) -> Counter[str]:
     """Return for each queue how many running jobs have not started, among those whose leases end next."""
     commands = link.batch()
     for name in names:
-        commands.zrange(link.keys.of(name, "running"), 0, LEASES - 1)
+        commands.zrange(link.keys.of(name, "running"), 0, LEASES_CHECKED - 1)
     ids = dict(zip(names, await link.send(commands) if names else [], strict=True))
     known = await link.read(ids, ["status", "ahead"])
     return Counter(name for (name, _), (status, ahead) in known.items() if status == "running" and ahead)
@@ -92,9 +92,9 @@ async def _oldest(link: RedisLink, rules: Rules, depths: Mapping[str, Mapping[in
     for name, priority in places:
         key = link.keys.of(name, "pending")
         if rules_of(rules, name).aging:
-            commands.zrange(key, 0, HEAD * len(depths[name]) - 1)
+            commands.zrange(key, 0, HEAD_JOBS * len(depths[name]) - 1)
         else:
-            commands.zrangebyscore(key, rank(priority, 0), f"({rank(priority - 1, 0)}", start=0, num=HEAD)
+            commands.zrangebyscore(key, rank(priority, 0), f"({rank(priority - 1, 0)}", start=0, num=HEAD_JOBS)
     for name in depths:
         commands.zrange(link.keys.of(name, "blocked"), 0, 0)
     heads: dict[str, list[str]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from queue_core.model.report import Release
-from queue_core.model.triage.release import MOST_RELEASES, place_among
+from queue_core.model.triage.release import MAX_RELEASES, place_among
 from queue_core.stores.sqlite.dialect import moment
 from queue_core.stores.sqlite.session import Transaction
 
@@ -14,8 +14,8 @@ def register_release(transaction: Transaction, name: str) -> int:
     for number, other, *_ in known:
         if other == name:
             return int(number)
-    if len(known) >= MOST_RELEASES:
-        transaction.run("releases/forget", (len(known) - MOST_RELEASES + 1,))
+    if len(known) >= MAX_RELEASES:
+        transaction.run("releases/forget", (len(known) - MAX_RELEASES + 1,))
         known = transaction.rows("releases/in_order")
     behind = place_among(name, [other for _, other, *_ in known])
     if behind < len(known):
