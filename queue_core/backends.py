@@ -168,11 +168,11 @@ def _redis(settings: JobsSettings) -> Backend:
     store = RedisStore(settings.redis, settings.retention, rules)
     return Backend(
         store,
-        RedisInspector(settings.redis, rules, store.regain),
+        RedisInspector(settings.redis, rules, store.restored),
         make_dispatcher(settings.redis, circuit, pipelined, ready="offered"),
         RedisEventBus(settings.redis, circuit, pipelined, rules),
         RedisSchedules(settings.redis, rules),
-        RedisOperations(settings.redis, rules, store.regain),
+        RedisOperations(settings.redis, rules, store.restored),
     )
 
 

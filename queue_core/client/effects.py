@@ -139,7 +139,7 @@ class CreationEffects:
                     "the offers of %d jobs wait for their server; the audit offers what comes now", self._jobs
                 )
             self._dropping = True
-            self._backend().bus.lose({job.queue for job in jobs})
+            self._backend().bus.report_gap({job.queue for job in jobs})
             return
         self._dropping = False
         self._waiting.append((jobs, inserted))
@@ -239,7 +239,7 @@ class CreationEffects:
             try:
                 await dispatcher.announce(ready, events)
             except DispatchUnavailable:  # as of `offer`
-                self._backend().bus.lose({event.queue for event in events})
+                self._backend().bus.report_gap({event.queue for event in events})
 
     async def _publish_batch(self, jobs: Sequence[NewJob], inserted: Sequence[Inserted]) -> None:
         if len(jobs) < LONG_LIST:

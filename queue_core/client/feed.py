@@ -73,7 +73,7 @@ class EventReader:
             self._items.append(Gap(at, 1))
         self._stirred.set()
 
-    def lose(self, since: float) -> None:
+    def report_gap(self, since: float) -> None:
         """Note that events may be missing from this moment on."""
         if not self._items or not isinstance(self._items[-1], Gap):
             self._items.append(Gap(since))
@@ -168,14 +168,14 @@ class EventFeed:
             except Exception:  # a bus reconnects by itself; readers must not wait for one that cannot
                 logger.exception("events are interrupted")
             for reader in self._everyone():
-                reader.lose(self._heard_at)
+                reader.report_gap(self._heard_at)
             await asyncio.sleep(RESUBSCRIBE_SECONDS)
 
     def _hand_out(self, batch: EventBatch) -> None:
         before, self._heard_at = self._heard_at, time.time()
         if batch.gap:
             for reader in self._everyone():
-                reader.lose(before)
+                reader.report_gap(before)
         for event in batch.events:
             for reader in self._readers:
                 reader.put(event, self._heard_at)

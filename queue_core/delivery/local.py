@@ -163,7 +163,7 @@ class LocalEventBus:
         """Return whether this process has no subscribers, and waits for the end of no job."""
         return not self.heard and not self._watching
 
-    def lose(self, queues: Collection[str]) -> None:
+    def report_gap(self, queues: Collection[str]) -> None:
         """Show a gap."""
         for queue in queues:
             self._numbers[queue] += 1

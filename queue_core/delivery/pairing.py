@@ -47,7 +47,7 @@ class PairedStore(Protocol):
         """Return who leads these duties, or has led them last."""
         ...
 
-    async def leaders_here(self, duties: Sequence[str]) -> tuple[str, Mapping[str, Led]]:
+    async def identity_and_leaders(self, duties: Sequence[str]) -> tuple[str, Mapping[str, Led]]:
         """Return which database this is, which its copies do not share, and who leads these duties.
 
         "" where the server does not report it.
@@ -67,7 +67,7 @@ class PairedDelivery(Protocol):
         """The server, its database and the prefix, for people."""
         ...
 
-    async def kept(self, turn: float = 0.0) -> tuple[PairingRecord, bool]:
+    async def read_record(self, turn: float = 0.0) -> tuple[PairingRecord, bool]:
         """Return what is kept under the prefix about the database, and whether no other process took this turn before.
 
         `turn` are the seconds for which this process takes it; 0 = not at all.
@@ -81,11 +81,11 @@ class PairedDelivery(Protocol):
         """
         ...
 
-    async def intrude(self, database: str, seconds: float) -> None:
+    async def note_other_database(self, database: str, seconds: float) -> None:
         """Note for some seconds that processes of another database use this Redis, too."""
         ...
 
-    async def pass_on(self, redis: str, seconds: float) -> None:
+    async def note_other_redis(self, redis: str, seconds: float) -> None:
         """Note for some seconds that processes of the database use another Redis."""
         ...
 
@@ -140,7 +140,7 @@ class Pairing:
         An idle fleet asks for little: twenty workers would ask PostgreSQL twice a second, all of them for the same.
         """
         if self._delivery is not None and self._identity and not self.doubtful:
-            kept, first = await self._delivery.kept(PAIRED_INTERVAL)
+            kept, first = await self._delivery.read_record(PAIRED_INTERVAL)
             if not (first or kept.identity != self._identity or kept.others or kept.beside):
                 return
         await self.check()
@@ -155,8 +155,8 @@ class Pairing:
             await self._check_without_redis(change)
             return
         # Redis is written last and read first: what it confirms is stored in its database.
-        kept, _ = await self._delivery.kept()
-        self._here, led = await self._store.leaders_here((DUTY, OTHERS, DATABASE))
+        kept, _ = await self._delivery.read_record()
+        self._here, led = await self._store.identity_and_leaders((DUTY, OTHERS, DATABASE))
         place = led.get(DATABASE)
         if place is not None and self._here not in ("", place.worker):
             # A copy: this database has never been paired, nor was it the one that this process has seen so.
@@ -167,7 +167,7 @@ class Pairing:
             confirm = change and (kept.identity is None or _ends_soon(pair))
             await self._found(self._delivery, kept.identity or theirs, pair, confirm)
             if change and others is not None:
-                await self._delivery.pass_on(others.worker, PAIRED_INTERVAL * 2)
+                await self._delivery.note_other_redis(others.worker, PAIRED_INTERVAL * 2)
             self._report(self._beside(others, kept.others, self._delivery.place), change)
             return
         if _live(pair) is None and not kept.confirmed:
@@ -239,7 +239,7 @@ class Pairing:
         if change and elsewhere:
             await self._store.acquire_leadership(OTHERS, ours, IN_USE_SECONDS)
         if change and kept.confirmed:
-            await delivery.intrude(self._database, IN_USE_SECONDS)
+            await delivery.note_other_database(self._database, IN_USE_SECONDS)
         self._report(reason, change)
 
     def _beside(self, others: Led | None, database: str | None, ours: str) -> str:

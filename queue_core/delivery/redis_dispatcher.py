@@ -328,7 +328,7 @@ class RedisDispatcher:
             async with within(self._timeout, self._circuit):
                 await self._markers.write_markers(queues)
 
-    async def kept(self, turn: float = 0.0) -> tuple[PairingRecord, bool]:
+    async def read_record(self, turn: float = 0.0) -> tuple[PairingRecord, bool]:
         """Return what is kept under the prefix about the database, and whether no other process took this turn before.
 
         `turn` are the seconds for which this process takes it; 0 = not at all.
@@ -350,12 +350,12 @@ class RedisDispatcher:
                 await self._client.set(self._keys.confirmed, database, px=round(seconds * 1000))
             return found
 
-    async def intrude(self, database: str, seconds: float) -> None:
+    async def note_other_database(self, database: str, seconds: float) -> None:
         """Note for some seconds that processes of another database use this Redis, too."""
         async with within(self._timeout, self._circuit):
             await self._client.set(self._keys.other_database, database, px=round(seconds * 1000))
 
-    async def pass_on(self, redis: str, seconds: float) -> None:
+    async def note_other_redis(self, redis: str, seconds: float) -> None:
         """Note for some seconds that processes of the database use another Redis."""
         async with within(self._timeout, self._circuit):
             await self._client.set(self._keys.other_redis, redis, px=round(seconds * 1000))

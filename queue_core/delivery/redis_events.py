@@ -271,9 +271,9 @@ class RedisEventBus:
             async with within(self._timeout, self._circuit):
                 await self._scripts.run_many(calls)
         except DispatchUnavailable:  # events are hints; what shows state reads the store
-            self.lose(groups)
+            self.report_gap(groups)
 
-    def lose(self, queues: Collection[str]) -> None:
+    def report_gap(self, queues: Collection[str]) -> None:
         """Leave out a number of each queue, as soon as the server is there: subscribers see a gap."""
         self._left_out.note(queues)
 

@@ -25,7 +25,7 @@ class EventBus(Protocol):
         """
         ...
 
-    def lose(self, queues: Collection[str]) -> None:
+    def report_gap(self, queues: Collection[str]) -> None:
         """Note that events of these queues were dropped: subscribers see a gap, soon and also if nothing follows."""
         ...
 

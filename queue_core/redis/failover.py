@@ -41,7 +41,7 @@ class Finder(Protocol):
         """
         ...
 
-    def absent(self, host: Host) -> str:
+    def describe_unreachable(self, host: Host) -> str:
         """Return the beginning of a sentence about a server that was found and cannot be connected to."""
         ...
 
@@ -49,7 +49,7 @@ class Finder(Protocol):
         """Look after a connection that leads to this server."""
         ...
 
-    def entered(self, writer: asyncio.StreamWriter, primary: str) -> None:
+    def note_connection(self, writer: asyncio.StreamWriter, primary: str) -> None:
         """Note which primary a connection leads to."""
         ...
 
@@ -86,7 +86,8 @@ class Following(AbstractConnection):
         try:
             await super()._connect()  # type: ignore[safe-super, no-untyped-call]
         except (OSError, TimeoutError) as error:
-            raise redis.ConnectionError(f"{self.finder.absent(host)}: {error or 'no answer in time'}") from error
+            server = self.finder.describe_unreachable(host)
+            raise redis.ConnectionError(f"{server}: {error or 'no answer in time'}") from error
         assert self._writer is not None, "the connection is open"
         self.finder.opened(self._writer, host)
 
@@ -106,7 +107,7 @@ async def _prepare(connection: Following) -> None:
     if role not in ("", "master"):
         raise redis.ConnectionError(f"{place} is a replica: a failover is under way")
     if connection._writer is not None:
-        connection.finder.entered(connection._writer, name or place)
+        connection.finder.note_connection(connection._writer, name or place)
 
 
 async def _role_of(connection: Following) -> tuple[str, str]:
@@ -173,7 +174,7 @@ class Sentinels:
             raise redis.ConnectionError(f"no Sentinel answers ({self}): {failures[0] or type(failures[0]).__name__}")
         raise redis.ConnectionError(f"the Sentinels ({self}) know no primary of the name '{self._name}'")
 
-    def absent(self, host: Host) -> str:
+    def describe_unreachable(self, host: Host) -> str:
         """Return the beginning of a sentence about a primary that cannot be connected to."""
         answer = "Sentinel answers" if len(self._hosts) == 1 else "Sentinels answer"
         known = f"{self._answered} of {len(self._hosts)} {answer}"
@@ -194,7 +195,7 @@ class Sentinels:
             changes = self._primary_changes[loop] = PrimaryChanges(self._name, self._sentinel, self.find, self._note)
         changes.add(writer, host)
 
-    def entered(self, writer: asyncio.StreamWriter, primary: str) -> None:
+    def note_connection(self, writer: asyncio.StreamWriter, primary: str) -> None:
         """Close the connections to other primaries than this one."""
         self._primary_changes[asyncio.get_running_loop()].note_primary(writer, primary)
 

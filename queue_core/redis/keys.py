@@ -135,7 +135,7 @@ class Keys:
         """Return the key of this name of a queue."""
         return f"{self._prefix}{{{queue}}}:{name}"
 
-    def residents(self, name: str) -> str:
+    def workers_of_place(self, name: str) -> str:
         """Return the key of the workers at a place."""
         return self._residents + name
 

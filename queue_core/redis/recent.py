@@ -138,7 +138,7 @@ class RecentJobs:
         if self._watching is None or self._watching.done():
             self._watching = asyncio.create_task(self._watch())
 
-    async def regain(self, ids: Collection[str]) -> bool:
+    async def wait_until_restored(self, ids: Collection[str]) -> bool:
         """Wait until those of these jobs that a new primary may lack are there again; False: none is remembered.
 
         Raises:

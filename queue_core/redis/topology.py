@@ -111,7 +111,7 @@ class Topology:
     def opened(self, writer: asyncio.StreamWriter, host: Host) -> None:
         """Do nothing: a node that no longer serves a slot answers so."""
 
-    def entered(self, writer: asyncio.StreamWriter, primary: str) -> None:
+    def note_connection(self, writer: asyncio.StreamWriter, primary: str) -> None:
         """Do nothing: the slots decide which nodes count."""
 
     def closed(self) -> None:
@@ -176,7 +176,7 @@ class Topology:
         """Return the node that serves a key, as it was last reported."""
         return self._owners[slot_of(("", key)) or 0]
 
-    def absent(self, host: Host) -> str:
+    def describe_unreachable(self, host: Host) -> str:
         """Return the beginning of a sentence about a node that cannot be connected to; others are tried first."""
         self._away[host] = time.monotonic()
         self.doubtful = True

@@ -119,7 +119,7 @@ class Fetcher:
         """Whether new jobs are not claimed."""
         return not self._resumed.is_set()
 
-    def hush(self) -> None:
+    def pause_claims(self) -> None:
         """Claim nothing until resumed."""
         self._resumed.clear()
 

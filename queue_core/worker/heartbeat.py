@@ -53,7 +53,7 @@ class Listener(Protocol):
         """Stop jobs whose lease is lost, or that have a cancel request."""
         ...
 
-    def obey(self, command: str) -> None:
+    def apply_command(self, command: str) -> None:
         """Carry out quiet, resume or stop."""
         ...
 
@@ -65,7 +65,7 @@ class Listener(Protocol):
         """Give back what claims have given whose answers did not come, but for what is held all the same."""
         ...
 
-    def learn(self, neighbours: Sequence[Neighbour]) -> None:
+    def update_neighbours(self, neighbours: Sequence[Neighbour]) -> None:
         """Take note of the other workers at this place."""
         ...
 
@@ -318,9 +318,9 @@ class Heartbeat:
         if reply.strays:
             self._in_loop(self._listener.release, reply.strays)
         if reply.neighbours is not None:
-            self._in_loop(self._listener.learn, reply.neighbours)
+            self._in_loop(self._listener.update_neighbours, reply.neighbours)
         if reply.command:
-            self._in_loop(self._listener.obey, reply.command)
+            self._in_loop(self._listener.apply_command, reply.command)
 
     def _stop_held(self, attempts: list[RunningAttempt], lost: bool) -> None:
         # By now this worker may have claimed one of these jobs again: that attempt goes on.

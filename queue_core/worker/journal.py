@@ -229,7 +229,7 @@ class EventPublisher:
         """Note that the worker enters a state."""
         self.publish(Event(EventName.WORKER, "", self._worker, extra={"state": state, "pid": os.getpid()}))
 
-    def lose(self, queues: Collection[str]) -> None:
+    def report_gap(self, queues: Collection[str]) -> None:
         """Have subscribers see a gap: events of these queues may be missing."""
         self._dropped.update(queues)
         self._wake.set()
@@ -245,7 +245,7 @@ class EventPublisher:
                 if events := await self._events(part):
                     await self._bus.publish(events)
                 if dropped:
-                    self._bus.lose(dropped)
+                    self._bus.report_gap(dropped)
 
     async def _events(self, part: list[Noted]) -> list[Event]:
         """Return the events to send: all of them if there are listeners."""

@@ -197,7 +197,7 @@ class Sweeper:
         if work is None:
             due.append(self.schedule)
         elif work.tick is not None and work.tick <= 0:
-            self._scheduler.hasten()
+            self._scheduler.poll_soon()
             due.append(self.schedule)
         failed: Exception | None = None
         for duty in due:
@@ -238,7 +238,7 @@ class Sweeper:
                 self._publish(job)
             # A worker that died may have ended jobs whose events it did not send.
             if lost:
-                self._publisher.lose({job.queue for job in lost})
+                self._publisher.report_gap({job.queue for job in lost})
             ready = [Ready(job.id, job.queue, job.rank) for job in lost if job.rank is not None]
             await offer(self._dispatcher, ready + [unblocked for job in lost for unblocked in job.unblocked])
             if len(lost) < RECLAIM_LIMIT:

@@ -90,7 +90,7 @@ class Neighbours:
     def __init__(self, store: JobStore, reclaim: Callable[[], Awaitable[int]]) -> None:
         self._store = store
         self._reclaim = reclaim
-        # asks the store who is there now, for `learn`; set by the worker
+        # asks the store who is there now, for `update_neighbours`; set by the worker
         self.ask: Callable[[], None] = lambda: None
         # worker -> its process
         self._known: dict[str, str] = {}
@@ -100,7 +100,7 @@ class Neighbours:
         # (seconds of time.monotonic at which it is due, worker)
         self._gone: list[tuple[float, str]] = []
 
-    def learn(self, neighbours: Sequence[Neighbour]) -> None:
+    def update_neighbours(self, neighbours: Sequence[Neighbour]) -> None:
         """Take note of who is there now, as the store knows it."""
         self._known = dict(neighbours)
         for worker in list(self._asked):

@@ -309,7 +309,7 @@ class Runner:
         if reason == "lost":
             return None
         if reason is None and self.main is not None and self.main.cancelling():
-            self.hold_back()
+            self.stop_starting()
             reason = "release"
         if reason == "release":
             if self.main is not None and self.main.lost:
@@ -373,12 +373,12 @@ class Runner:
         if self._held.get(attempt.claim.id) is attempt:
             del self._held[attempt.claim.id]
 
-    def hold_back(self) -> None:
+    def stop_starting(self) -> None:
         """Begin nothing more; give back what waits for a child process."""
         self.draining = True
         for children in (self._isolation, self._pool):
             if children is not None:
-                children.hold_back()
+                children.stop_starting()
 
     def release_waiting(self) -> None:
         """Give back the jobs that have not started."""

@@ -50,7 +50,7 @@ class Scheduler:
         """Return the seconds until `run_once` wants to be called again, 0 or less when it does now."""
         return self._poll_at - time.monotonic()
 
-    def hasten(self) -> None:
+    def poll_soon(self) -> None:
         """Let the next `run_once` poll, whatever the time: a tick is known to be due."""
         self._poll_at = float("-inf")
 

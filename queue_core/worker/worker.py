@@ -113,7 +113,7 @@ class Worker:
             self._end_by = self._stopped_at + self._grace + STUBBORN_SECONDS + self._settling + RETIRE_SECONDS
         self._stopping.set()
         self._lifespan.interrupt()
-        self._runner.hold_back()  # at once: the loop that drains learns of it later
+        self._runner.stop_starting()  # at once: the loop that drains learns of it later
 
     def limit_jobs(self, most: int) -> None:
         """Run at most so many jobs from now on; `used_up` is set when they are done."""
@@ -326,19 +326,19 @@ class Worker:
         """Give back what claims have given to this worker whose answers did not come."""
         self._settler.release(strays)
 
-    def learn(self, neighbours: Sequence[Neighbour]) -> None:
+    def update_neighbours(self, neighbours: Sequence[Neighbour]) -> None:
         """Take note of the other workers at this place."""
-        self._sweeper.neighbours.learn(neighbours)
+        self._sweeper.neighbours.update_neighbours(neighbours)
 
     def stop_jobs(self, ids: list[str], lost: bool) -> None:
         """Stop jobs whose lease is lost, or that have a cancel request."""
         self._runner.stop_jobs(ids, lost)
 
-    def obey(self, command: str) -> None:
+    def apply_command(self, command: str) -> None:
         """Carry out an operator's order."""
         logger.info("worker %s was ordered to %s", self.id, command)
         if command == "quiet":
-            self._fetcher.hush()
+            self._fetcher.pause_claims()
             self._show(partial(self._publisher.enter, "quiet"))
         elif command == "resume":
             self._fetcher.resume()

@@ -236,14 +236,14 @@ async def test_what_is_left_out_shows_as_a_gap_also_if_nothing_follows(bus: Even
     async with listening(bus) as ear:
         await ear.until_heard(event(), speaker)
         ear.batches.clear()
-        speaker.lose({"a"})
+        speaker.report_gap({"a"})
         await ear.until_gap("a")
 
 
 async def test_a_gap_shows_also_to_those_who_have_heard_nothing_of_the_queue(bus: EventBus, speaker: EventBus) -> None:
     async with listening(bus) as ear:
         await ear.until_heard(event(EventName.QUEUE, "probe"), speaker)
-        speaker.lose({"a"})
+        speaker.report_gap({"a"})
         await speaker.publish([event()])
         await ear.until_gap("a")
 

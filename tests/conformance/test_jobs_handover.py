@@ -142,7 +142,7 @@ async def test_nothing_is_handed_over_to_a_quiet_worker_or_one_that_drains(
             if worker.stopping or worker._fetcher.quiet:
                 late.append(len(requests))
             if len(ran) >= 3:
-                worker.obey("quiet")
+                worker.apply_command("quiet")
             return await real(outcomes, requests)
 
         instead(jobs, monkeypatch, stop)

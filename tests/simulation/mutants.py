@@ -46,8 +46,8 @@ def without_second_settle() -> AbstractContextManager[Any]:
 
 def without_ordering() -> AbstractContextManager[Any]:
     """Let all jobs of an ordering key through at once."""
-    arrive: Any = MemoryOrderingLocks.arrive
-    return patch.object(MemoryOrderingLocks, "arrive", lambda locks, row, _most: arrive(locks, row, 1 << 30))
+    admit: Any = MemoryOrderingLocks.admit
+    return patch.object(MemoryOrderingLocks, "admit", lambda locks, row, _most: admit(locks, row, 1 << 30))
 
 
 MUTANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {

@@ -307,7 +307,7 @@ async def test_that_a_job_has_begun_which_waited_is_told_at_once(jobs: JobQueue,
 
     store.on_beat = note
     async with working(jobs, lease="1h", heartbeat="20m") as worker:
-        worker._fetcher.hush()
+        worker._fetcher.pause_claims()
         assert await eventually(lambda: store.calls["renew"] > 0)
         handle = await work.enqueue()
         claims = await jobs.store.claim(ClaimRequest("default", worker.id, None, 1, 3600.0, start_count=0))

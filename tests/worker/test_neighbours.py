@@ -95,15 +95,15 @@ class Watching:
         self.watch = neighbours.Neighbours(self, self.reclaim)  # type: ignore[arg-type]
         self.watch.ask = self.ask
         self.answers = True
-        self.learn()
+        self.update_neighbours()
 
-    def learn(self) -> None:
-        self.watch.learn([Neighbour(*one) for one in self.registered.items()])
+    def update_neighbours(self) -> None:
+        self.watch.update_neighbours([Neighbour(*one) for one in self.registered.items()])
 
     def ask(self) -> None:
         self.asked += 1
         if self.answers:
-            asyncio.get_running_loop().call_soon(self.learn)
+            asyncio.get_running_loop().call_soon(self.update_neighbours)
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
         assert place == neighbours.place()
@@ -147,7 +147,7 @@ async def test_one_that_has_not_is_warned_about_once(
     watching = Watching(ended)
     watching.answers = answers
     await watching.until_written_off()
-    watching.learn()
+    watching.update_neighbours()
     await watching.watch.check()
     assert caplog.messages == [GONE]
     assert watching.asked == 1

@@ -134,7 +134,7 @@ async def test_what_waited_too_long_for_the_token_that_it_took_is_given_back(job
         runs += 1
 
     async with working(jobs) as worker:
-        worker._fetcher.hush()
+        worker._fetcher.pause_claims()
         handle = await jobs.enqueue("work")
         claims = await jobs.store.claim(ClaimRequest("default", worker.id, None, 1, 60.0))
         now = time.monotonic()

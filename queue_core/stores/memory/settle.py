@@ -106,7 +106,7 @@ def reclaim(state: MemoryState, row: JobRow, lease: Lease, bound: int) -> Reclai
     if row.losses >= bound:
         state.tallies.note(row, "dead", now)
         state.tallies.death(row, failure.signature, now, lease)
-        state.tallies.ran(row.given.type, lease, "dead", now)
+        state.tallies.count_run(row.given.type, lease, "dead", now)
         state.finish(row, Status.DEAD)
     elif lease.cancel:
         state.tallies.note(row, "cancelled", now)
@@ -142,7 +142,7 @@ def _measure(state: MemoryState, row: JobRow, lease: Lease, outcome: Outcome) ->
     wait_us = max(0, round((lease.started_at - row.run_at) * 1_000_000))
     now = state.clock.now()
     state.tallies.note(row, outcome.kind, now, wait_us=wait_us, run_us=outcome.run_us)
-    state.tallies.ran(row.given.type, lease, outcome.kind, now)
+    state.tallies.count_run(row.given.type, lease, outcome.kind, now)
 
 
 def _note(state: MemoryState, row: JobRow, lease: Lease, failure: Failure | None, number: int) -> None:

@@ -46,7 +46,7 @@ class MemoryOrderingLocks:
     def __init__(self) -> None:
         self._locks: defaultdict[Key, OrderingLock] = defaultdict(OrderingLock)
 
-    def arrive(self, row: JobRow, most: int) -> None:
+    def admit(self, row: JobRow, most: int) -> None:
         """Let a job through that becomes ready, or keep it waiting."""
         if row.key is None or row.admitted:
             return
@@ -297,7 +297,7 @@ class MemoryState:
         if row.status in WAITING:
             self.queues[row.queue].waiting[band(row.given.priority)] += 1
         if row.status is Status.QUEUED:
-            self.ordering_locks.arrive(row, rules_of(self.rules, row.queue).open_keys)
+            self.ordering_locks.admit(row, rules_of(self.rules, row.queue).open_keys)
             if not row.blocked:
                 insort(self.queues[row.queue].ready, (row.rank, row.id))
         elif row.status in (Status.SCHEDULED, Status.RETRYING):

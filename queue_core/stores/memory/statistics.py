@@ -90,7 +90,7 @@ class MemoryTallies:
             for key in [key for key in kept if key[0] == signature]:
                 del kept[key]
 
-    def ran(self, type_: str, lease: Lease, outcome: str, now: float) -> None:
+    def count_run(self, type_: str, lease: Lease, outcome: str, now: float) -> None:
         """Count the end of a job on the release of its lease."""
         if outcome in ("completed", "dead"):
             completed, dead, last = self.runs.get((type_, lease.release_number), (0, 0, 0.0))

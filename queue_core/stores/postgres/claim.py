@@ -51,9 +51,9 @@ class QueueHeads:
         self._announced: dict[str, int] = {}
         self._doubt_until = float("-inf")
 
-    def came_back(self, queue: str, parts: Sequence[Part]) -> None:
+    def reread(self, queue: str, parts: Sequence[Part]) -> None:
         """Read these ranks of a queue again."""
-        self.passed.came_back(queue, parts, time.monotonic())
+        self.passed.reread(queue, parts, time.monotonic())
 
     async def list_claimable_in(self, queues: Sequence[str], limit: int) -> list[Ready]:
         """Return the first claimable jobs of each of these queues whose type a live worker has announced."""
@@ -329,26 +329,26 @@ class PostgresClaims:
         else:
             self.passed.of(request.queue, request.types).claimed(scan, ranks, time.monotonic())
 
-    def heard(self, message: str) -> None:
+    def reread_notified(self, message: str) -> None:
         """Read ranks of a queue again to which others have returned jobs, as notified."""
         queue, parts = read(message)
-        self.passed.came_back(queue, parts, time.monotonic())
-        self.heads.came_back(queue, parts)
+        self.passed.reread(queue, parts, time.monotonic())
+        self.heads.reread(queue, parts)
 
-    def missed(self) -> None:
+    def reread_all(self) -> None:
         """Read all passed ranks again, soon: notifications may have been missed."""
-        self.passed.hurry()
-        self.heads.passed.hurry()
+        self.passed.reread_all()
+        self.heads.passed.reread_all()
 
-    def came_back(self, ready: Sequence[Ready]) -> None:
+    def reread(self, ready: Sequence[Ready]) -> None:
         """Read the ranks of jobs again that are ready once more, or late."""
         queues: dict[str, list[int]] = {}
         for job in ready:
             queues.setdefault(job.queue, []).append(job.rank)
         for queue, ranks in queues.items():
             parts = named(ranks)
-            self.passed.came_back(queue, parts, time.monotonic())
-            self.heads.came_back(queue, parts)
+            self.passed.reread(queue, parts, time.monotonic())
+            self.heads.reread(queue, parts)
 
     async def _settle_doubts(self, passed: PassedRanks, params: Mapping[str, Any]) -> None:
         now = time.monotonic()

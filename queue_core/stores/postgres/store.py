@@ -96,8 +96,8 @@ class PostgresStore:
         self._claimer = PostgresClaims(
             self._claims, self._sweeps, rules, lambda queue: self._notifications.call_here("ready", queue), self.hears
         )
-        self._notifications.on("ranks", self._claimer.heard)
-        self._notifications.on_gap(self._claimer.missed)
+        self._notifications.on("ranks", self._claimer.reread_notified)
+        self._notifications.on_gap(self._claimer.reread_all)
         self._rules = rules
         self._leases = BlockScan(self._sweeps, "leases")
         self._due = DueTimes()
@@ -197,7 +197,7 @@ class PostgresStore:
             if one.rank is not None:
                 ready.append(Ready(one.id, outcome.queue, one.rank))
         if ready:
-            self._claimer.came_back(ready)
+            self._claimer.reread(ready)
         later = (one for one in outcomes if one.kind == "retrying" or one.delay or one.run_at)
         if any(_soon(one.delay, one.run_at) for one in later):
             self._signals.soon()
@@ -243,7 +243,7 @@ class PostgresStore:
         back, began = self._due.back(), time.monotonic()
         rows = await self._sweeps.run("store/promote", {"limit": limit, "back": back})
         if len(rows) < FEW_DUE:
-            self._due.took(back, time.monotonic() - began)
+            self._due.note_duration(back, time.monotonic() - began)
         ready = [Ready(job_id, queue, rank) for job_id, queue, rank, key in rows if key is None]
         named = [row for row in rows if row[3] is not None]
         if named:
@@ -252,7 +252,7 @@ class PostgresStore:
             self._locked = False
         if len(rows) < limit and not self._locked:
             self._due.promoted(began)
-        self._claimer.came_back(ready)
+        self._claimer.reread(ready)
         return ready
 
     async def _promote_with_keys(self, named: Rows) -> list[Ready]:
@@ -270,7 +270,7 @@ class PostgresStore:
         """Return the seconds until the next scheduled or retrying job is due, or None."""
         back, began = self._due.back(), time.monotonic()
         seconds: float | None = (await self._sweeps.run("store/next_due", {"back": back}))[0][0]
-        self._due.took(back, time.monotonic() - began)
+        self._due.note_duration(back, time.monotonic() - began)
         if not self._locked:
             return seconds
         return LOCKED_SECONDS if seconds is None or seconds <= 0 else min(seconds, LOCKED_SECONDS)
@@ -279,9 +279,9 @@ class PostgresStore:
         taken = await reclaim(self._leases, self._keyed, limit, bound, self._rules)
         if taken:
             # A lost worker may have released others before, and stopped before the notification.
-            self._claimer.heads.passed.hurry()
-        self._claimer.came_back([Ready(one.id, one.queue, one.rank) for one in taken if one.rank is not None])
-        self._claimer.came_back([ready for one in taken for ready in one.unblocked])
+            self._claimer.heads.passed.reread_all()
+        self._claimer.reread([Ready(one.id, one.queue, one.rank) for one in taken if one.rank is not None])
+        self._claimer.reread([ready for one in taken for ready in one.unblocked])
         return taken
 
     async def list_claimable(self, queue: str, limit: int) -> list[Ready]:
@@ -345,9 +345,9 @@ class PostgresStore:
         back, busy = self._due.back(), self._ready.rests
         ((*work, took),) = await self._sweeps.run("store/workload", {"back": back, "busy": busy}, light=True)
         if not busy:
-            self._ready.took(took)
+            self._ready.note_duration(took)
         elif back == SINCE_EVER:
-            self._due.took(back, took)
+            self._due.note_duration(back, took)
         return DueWork(*work)
 
     async def leaders(self, duties: Sequence[str]) -> dict[str, Led]:
@@ -355,7 +355,7 @@ class PostgresStore:
         rows = await self._sweeps.run("store/leaders", {"duties": list(duties)}, light=True)
         return {duty: Led(worker, seconds) for duty, worker, seconds in rows}
 
-    async def leaders_here(self, duties: Sequence[str]) -> tuple[str, dict[str, Led]]:
+    async def identity_and_leaders(self, duties: Sequence[str]) -> tuple[str, dict[str, Led]]:
         """Return which database this is, "" where the server does not report it, and the leaders of these duties."""
         try:
             rows = await self._sweeps.run("store/leaders_here", {"duties": list(duties)}, light=True)

@@ -333,7 +333,7 @@ class ScanTimes:
         """Whether to do without such a scan for now."""
         return time.monotonic() < self._again_at
 
-    def took(self, seconds: float) -> None:
+    def note_duration(self, seconds: float) -> None:
         """Note how long a scan took that found little."""
         self._took.append(seconds)
         last = list(self._took)
@@ -360,7 +360,7 @@ class DueTimes:
         """Note that all jobs were promoted which were due at this time of the monotonic clock, but for locked ones."""
         self._promoted_at = began
 
-    def took(self, back: float, seconds: float) -> None:
+    def note_duration(self, back: float, seconds: float) -> None:
         """Note how long a scan took that found little."""
         if back == SINCE_EVER:
-            self._scans.took(seconds)
+            self._scans.note_duration(seconds)

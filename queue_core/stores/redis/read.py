@@ -30,7 +30,7 @@ from queue_core.model.triage.signatures import SignatureDeaths, StoredFacts, Typ
 from queue_core.stores.redis.logs import read_log, read_types
 from queue_core.stores.redis.records import LIGHT, Entry, Position, attempts_of, homes, job_of, microseconds_of, moment
 from queue_core.stores.redis.search import FilterScan, allowed, counted, listed, sifted, unsifted
-from queue_core.stores.redis.session import SCHEMA, RedisLink, Regain, chunks
+from queue_core.stores.redis.session import SCHEMA, RedisLink, Restored, chunks
 from queue_core.stores.redis.statistics import groups, text_search, totals
 from queue_core.stores.redis.statistics.releases import ReleaseNames, read_releases
 from queue_core.stores.redis.statistics.signatures import read_deaths, read_facts, read_filters, read_runs, read_titles
@@ -79,9 +79,9 @@ _WHOLE = (*LIGHT, "payload", "result")
 class RedisInspector:
     """Looks at what a `RedisStore` keeps; see queue_core.ports.inspector.Inspector for what each method does."""
 
-    def __init__(self, settings: RedisSettings, rules: Rules | None = None, regain: Regain | None = None) -> None:
+    def __init__(self, settings: RedisSettings, rules: Rules | None = None, restored: Restored | None = None) -> None:
         self._link = RedisLink(settings)
-        self._link.regain = regain
+        self._link.restored = restored
         self._rules = rules or {}
         self._releases = ReleaseNames(self._link)
 

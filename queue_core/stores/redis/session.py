@@ -42,7 +42,7 @@ from queue_core.redis.recent import KEEP_SECONDS, RecentJobs, Restore
 from queue_core.redis.scripts import Call, ConfirmedScripts, Scripts
 
 T = TypeVar("T")
-Regain = Callable[[Collection[str]], Awaitable[bool]]
+Restored = Callable[[Collection[str]], Awaitable[bool]]
 """Waits until jobs are there again that a new primary lacks; False: none of these ids is of such a job."""
 
 
@@ -140,7 +140,7 @@ class RedisLink:
         # knows of the primaries that take each other's place; None: there is one server
         self._finder: Finder | None = self._client.connection_pool.connection_kwargs.get("finder")
         # asked before a job counts as unknown; None: no other server can take this one's place
-        self.regain: Regain | None = None
+        self.restored: Restored | None = None
         # how often `close` began or ended
         self._closes = 0
         # When all are in use, callers wait for one: there may be more callers than connections.
@@ -329,7 +329,7 @@ class RedisLink:
         """Return where jobs are, whatever their queue, as id → (queue, fields); unknown ids are left out."""
         found = await self._find(ids, fields)
         unknown = [job_id for job_id in ids if job_id not in found]
-        if unknown and self.regain is not None and await self.regain(unknown):
+        if unknown and self.restored is not None and await self.restored(unknown):
             found |= await self._find(unknown, fields)
         return found
 

@@ -154,7 +154,7 @@ class RedisStore:
         # None: no other server can take this one's place. What is removed sooner is not written again.
         self._recent = self._link.recent_jobs(self._restore, retention.completed, retention.dead)
         # what else reads these jobs asks it before one counts as unknown
-        self.regain = self._link.regain = None if self._recent is None else self._recent.regain
+        self.restored = self._link.restored = None if self._recent is None else self._recent.wait_until_restored
         self._results = retention.results
         # Many may wait for results at once: while one read is under way, the next gathers.
         self._result_reads: Batcher[str, JobResult | None] = Batcher(self._read_results, MAX_BATCH_IDS)
@@ -312,7 +312,7 @@ class RedisStore:
         self._signals.orders.pop(worker, None)
         commands = self._link.batch()
         commands.hdel(self._link.keys.workers, worker)
-        commands.hdel(self._link.keys.residents(place), worker)
+        commands.hdel(self._link.keys.workers_of_place(place), worker)
         await self._link.send(commands)
         await self._leading.unregister_worker(worker, place)
 

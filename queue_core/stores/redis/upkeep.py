@@ -123,9 +123,9 @@ class StateSets:
         calls = [Call("agree", self._link.of(queue, ("unfinished", *_STATES)), []) for queue in turn]
         for queue, agree in zip(turn, await self._link.run_many(calls), strict=True):
             if not agree:
-                await self.mend(queue)
+                await self.repair(queue)
 
-    async def mend(self, queue: str) -> None:
+    async def repair(self, queue: str) -> None:
         """Look at each job of a queue."""
         changed, rules = 0, rules_of(self._rules, queue)
         for key in self._link.of(queue, ("unfinished", *_STATES)):

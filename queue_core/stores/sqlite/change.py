@@ -90,7 +90,7 @@ class Positions:
         admitted = True if job.admitted else None
         if not due:
             return Position(self._seq, aged_rank, None, admitted)
-        admitted = admitted or self._ordering_locks.arrive(job.queue, job.queue_id, job.key)
+        admitted = admitted or self._ordering_locks.admit(job.queue, job.queue_id, job.key)
         if admitted is False:
             return Position(self._seq, aged_rank, None, admitted)
         rank = rank_of(job.priority, self._seq, aged_rank)

@@ -140,7 +140,7 @@ class FileWatcher:
             self._hurry = asyncio.Event()  # of this event loop, should there have been another
             self._task = asyncio.create_task(self._run())
 
-    def hurry(self) -> None:
+    def poll_soon(self) -> None:
         """Read at once and then often: a caller waits for an event."""
         self.start()
         self._hurry.set()
@@ -296,8 +296,8 @@ class SqliteEventBus:
         self._numbers.update(list(queues))
         self._left_out.note(queues)
 
-    def lose(self, queues: Collection[str]) -> None:
-        self._watcher.local.lose(queues)
+    def report_gap(self, queues: Collection[str]) -> None:
+        self._watcher.local.report_gap(queues)
         self._lose(queues)
 
     async def _send_gaps(self, queues: Sequence[str]) -> None:
@@ -338,12 +338,12 @@ class SqliteEventBus:
     def subscribe(self) -> AsyncIterator[EventBatch]:
         """Yield batches as they come, for ever; what may have been missed shows as a gap."""
         batches = self._watcher.local.subscribe()
-        self._watcher.hurry()
+        self._watcher.poll_soon()
         return batches
 
     def watch(self, queue: str, job_id: str) -> AbstractAsyncContextManager[Callable[[float], Awaitable[bool]]]:
         """Listen for the end of a job: inside the context no later event is missed."""
-        self._watcher.hurry()
+        self._watcher.poll_soon()
         return self._watcher.local.watch(queue, job_id)
 
     async def close(self) -> None:

@@ -64,7 +64,7 @@ class InsertsWithRules:
         aged_rank = self._arrivals.aged_rank(job.queue, queue_id, job.priority, run_at)
         rank = admitted = None
         if run_at <= self._transaction.now:
-            admitted = self._ordering_locks.arrive(job.queue, queue_id, job.ordering_key)
+            admitted = self._ordering_locks.admit(job.queue, queue_id, job.ordering_key)
             rank = None if admitted is False else rank_of(job.priority, number, aged_rank)
         return InsertRow(rank, (aged_rank, job.ordering_key, admitted, job.unique_key, job.unique_seconds))
 

@@ -72,7 +72,7 @@ class SqliteOrderingLocks:
         # (queue, key) -> jobs that were let through, those included that are about to be written
         self._admitted: dict[tuple[int, str], int] = {}
 
-    def arrive(self, queue: str, queue_id: int, key: str | None) -> bool | None:
+    def admit(self, queue: str, queue_id: int, key: str | None) -> bool | None:
         """Return whether a job that becomes ready is let through, which the caller writes; None: it has no key."""
         if key is None:
             return None

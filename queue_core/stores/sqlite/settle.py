@@ -239,7 +239,7 @@ class SqliteSettlement:
         unblocked = () if job.key is None else self._release_key(job, job.key)
         state, admitted, rank = "scheduled", None, None
         if run_at <= now:
-            state, admitted = "queued", self._ordering_locks.arrive(job.queue, job.queue_id, job.key)
+            state, admitted = "queued", self._ordering_locks.admit(job.queue, job.queue_id, job.key)
             rank = None if admitted is False else rank_of(job.priority, seq, aged_rank)
         self._write(job, "settle/reschedule", (now, rank, state, seq, run_at, job.number, aged_rank, admitted))
         self._arrived[job.queue_id] += rank is not None
@@ -271,7 +271,7 @@ class SqliteSettlement:
     def _measure(self, job: RunningRow, outcome: Outcome, name: str) -> None:
         waited = max(0, round(((job.started_at or 0.0) - job.run_at) * 1_000_000))
         self._tally_writer.note(job.queue_id, job.type, name, wait_us=waited, run_us=outcome.run_us)
-        self._tally_writer.ran(job.type, job.release, name)
+        self._tally_writer.count_run(job.type, job.release, name)
 
 
 _ENDINGS: dict[str, Callable[[SqliteSettlement, RunningRow, Outcome], Settled]] = {
@@ -341,7 +341,7 @@ class SqliteReclaim:
         if losses >= self._bound:
             self._tally_writer.note(job.queue_id, job.type, "dead")
             self._tally_writer.death(job.queue_id, failure.signature, job.release, job.started_at)
-            self._tally_writer.ran(job.type, job.release, "dead")
+            self._tally_writer.count_run(job.type, job.release, "dead")
             unblocked = () if rules_of(self._rules, job.queue).dead_blocks_key else self._release_key(job)
             self._transaction.run(
                 "settle/bury", (now, None, *failure_columns(failure), job.crashes, losses, job.number)

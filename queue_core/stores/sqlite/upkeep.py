@@ -181,7 +181,7 @@ def promote(transaction: Transaction, limit: int, rules: Rules) -> list[Ready]:
     # An ordering key lets those of them through that arrived first, whichever was due first.
     for number, job_id, queue_id, queue, priority, seq, aged_rank, key, admitted in sorted(due, key=lambda row: row[5]):
         rank = rank_of(priority, seq, aged_rank)
-        through = True if admitted or key is None else locks.arrive(queue, queue_id, key)
+        through = True if admitted or key is None else locks.admit(queue, queue_id, key)
         if key is None:
             promoted.append((rank, now, number))
         else:

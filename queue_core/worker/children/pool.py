@@ -52,7 +52,7 @@ class Slots:
         finally:
             self._waiting.discard(attempt)
 
-    def hold_back(self) -> None:
+    def stop_starting(self) -> None:
         """Begin nothing more: give back the jobs that wait."""
         for attempt in list(self._waiting):
             attempt.stop("release")
@@ -97,9 +97,9 @@ class ProcessPool:
             except OSError as error:
                 return outcome.failed(attempt.claim, attempt.run_us(), error, definition.policy, limits)
 
-    def hold_back(self) -> None:
+    def stop_starting(self) -> None:
         """Begin nothing more: give back the jobs that wait for a child."""
-        self._slots.hold_back()
+        self._slots.stop_starting()
 
     async def _run(self, attempt: RunningAttempt, on_start: Callable[[], None]) -> Outcome:
         tries = 0
@@ -191,9 +191,9 @@ class Isolation:
     def __post_init__(self) -> None:
         self._slots = Slots(self.most, MIN_CHILDREN)
 
-    def hold_back(self) -> None:
+    def stop_starting(self) -> None:
         """Begin nothing more: give back the jobs that wait for a child."""
-        self._slots.hold_back()
+        self._slots.stop_starting()
 
     async def execute(self, attempt: RunningAttempt, definition: Definition) -> Outcome:
         """Run the attempt's handler in a child and return the outcome to store.

@@ -321,7 +321,7 @@ def test_the_larger_the_table_the_rarer_are_scans_of_what_ended() -> None:
         passed.claimed(scan, [122 << 45 | 9_000_001], now + ranks.USUAL_SECONDS + extra)
         whole = passed._whole_at - now - ranks.USUAL_SECONDS - extra
         if missed:
-            passed.hurry()
+            passed.reread_all()
         now += 1.0
         scan = passed.next_scan(now)
         assert scan.walk is not None
@@ -361,7 +361,7 @@ def test_it_hurries_until_it_has_come_round() -> None:
     slow = [step() for _ in range(5)][-1]
     before = len(places)
     while len([place for place in places[before:] if place < places[before]]) < 8:
-        passed.hurry()
+        passed.reread_all()
         assert step() < slow / 2
     assert {place > places[before] for place in places[before + 1 :]} == {True, False}, "it has come round"
     while passed._hurried:

@@ -140,7 +140,7 @@ class PostgresDispatcher:
             for queue, ranks in back.items():
                 self._back[queue] = [*ranks, *self._back.get(queue, ())][-MAX_KEPT_RANKS:]
             if self._bus is not None:
-                self._bus.lose({event.queue for event in events})
+                self._bus.report_gap({event.queue for event in events})
             raise DispatchUnavailable(str(error)) from error
 
     async def take(self, queues: Sequence[str], limit: int, timeout: float) -> Nomination | None:

@@ -69,16 +69,16 @@ class PostgresEventBus:
             try:
                 await self._notifications.notify_each(messages)
             except QueueCoreError:  # events are hints; state is read from the store
-                self.lose({event.queue for event in events})
+                self.report_gap({event.queue for event in events})
 
     async def omits(self, queues: Collection[str]) -> bool:
         """Return whether this second's messages are used up."""
         if self._room() > 0:
             return False
-        self.lose(queues)
+        self.report_gap(queues)
         return True
 
-    def lose(self, queues: Collection[str]) -> None:
+    def report_gap(self, queues: Collection[str]) -> None:
         """Leave out a message of each queue: its number is missing at the next one, so that subscribers see a gap."""
         for queue in queues:
             self._numbers[queue] = self._numbers.get(queue, 0) + 1
@@ -94,7 +94,7 @@ class PostgresEventBus:
         try:
             await self._notifications.notify_each(messages)
         except QueueCoreError:
-            self.lose(sent)
+            self.report_gap(sent)
 
     def messages(self, events: Sequence[Event]) -> list[tuple[str, str]]:
         """Return the channels with the messages that carry events; they are numbered, so send them."""
@@ -124,7 +124,7 @@ class PostgresEventBus:
     def _messages(self, queue: str, events: Sequence[Event]) -> list[str]:
         room = self._room()
         if room <= 0:
-            self.lose([queue])
+            self.report_gap([queue])
             return []
         messages: list[str] = []
         bodies: list[str] = []
@@ -143,7 +143,7 @@ class PostgresEventBus:
         if len(messages) > room:
             self._left_out.note([queue])
         if len(fitting) < len(encoded):
-            self.lose([queue])
+            self.report_gap([queue])
         return messages[:room]
 
     def _room(self) -> int:

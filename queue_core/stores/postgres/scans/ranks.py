@@ -4,7 +4,7 @@ Their rows stay in indexes and tables until they are vacuumed away, which anybod
 minutes at 10,000 jobs/s a scan of all ranks of a queue takes seconds. While scans are fast, each is of everything. When
 one was slow, the following ones leave out the ranks that were passed, for each priority by itself, since what arrives
 later has a higher rank there. A job that returns to an earlier rank is named by the code that puts it there
-(`came_back`). Missed ones (a notification that a pooler does not pass on, an offer that Redis lost) are found by scans
+(`reread`). Missed ones (a notification that a pooler does not pass on, an offer that Redis lost) are found by scans
 of everything as long as these are not too slow, which are the rarer the longer they take; and by a walk: a part of the
 ranks left out is read again periodically. In a large table the walk is slow, so that other tables keep their place in
 the server's cache, unless notifications may have been missed.
@@ -181,7 +181,7 @@ class PassedRanks:
                 upto |= {band: max(scan.edge, self._upto.get(band, -1)) for band in range(found[0] >> BAND_BITS)}
         self._pass(scan, upto, found[0] if found else ABOVE_ALL_RANKS)
         # Jobs found by a step of the walk are read until they are claimed: the walk itself continues.
-        self.came_back([(rank - 1, rank) for rank in found], scan.began)
+        self.reread([(rank - 1, rank) for rank in found], scan.began)
         self._doubt, self._used = False, True
 
     def _known(self, now: float) -> int | None:
@@ -251,7 +251,7 @@ class PassedRanks:
             self._slow, self._base, self.given_up = True, max(self._base, place - RECENT_RANKS), True
             self._walked, self._walk_at, self._cut = -1, now, 0
 
-    def hurry(self) -> None:
+    def reread_all(self) -> None:
         """Read all that is left out again, soon: notifications may have been missed, or never sent.
 
         The walk goes on from where it is, so that it comes round however often it is called for.
@@ -264,7 +264,7 @@ class PassedRanks:
         """Note that a scan took longer than it may, or that the store did not answer."""
         self._cut += 1
 
-    def came_back(self, parts: Iterable[Part], now: float) -> None:
+    def reread(self, parts: Iterable[Part], now: float) -> None:
         """Read these ranks again, as far as they are passed."""
         self._named += [(part, now) for part in parts if self._touches(part)]
         if len(self._named) > MAX_NAMED:
@@ -381,17 +381,17 @@ class Ranks:
             passed = group[key] = PassedRanks(self._pause, self._hears)
         return passed
 
-    def hurry(self) -> None:
+    def reread_all(self) -> None:
         """Read all that is left out again, soon."""
         for queue in self._queues.values():
             for passed in queue.values():
-                passed.hurry()
+                passed.reread_all()
 
     def forget(self, queue: str) -> None:
         """Read all ranks of a queue again."""
         self._queues.pop(queue, None)
 
-    def came_back(self, queue: str, parts: Iterable[Part], now: float) -> None:
+    def reread(self, queue: str, parts: Iterable[Part], now: float) -> None:
         """Read these ranks of a queue again."""
         for passed in self._queues.get(queue, {}).values():
-            passed.came_back(parts, now)
+            passed.reread(parts, now)

@@ -186,7 +186,7 @@ class RedisHeartbeat(RedisStacks):
 
     def _show(self, request: HeartbeatRequest) -> None:
         """Notify the other workers at this place of this worker's process."""
-        key = self._keys.residents(request.place)
+        key = self._keys.workers_of_place(request.place)
         self._connected().hset(key, request.worker, request.process)
         self._connected().expire(key, DAY_SECONDS)
         with suppress(ResponseError):  # not allowed: then no worker rests that would need the message
@@ -194,7 +194,7 @@ class RedisHeartbeat(RedisStacks):
         self._placed = request.worker
 
     def _neighbours(self, request: HeartbeatRequest) -> tuple[Neighbour, ...]:
-        found: Any = self._connected().hgetall(self._keys.residents(request.place))
+        found: Any = self._connected().hgetall(self._keys.workers_of_place(request.place))
         if request.worker not in found:  # the server has forgotten it
             self._placed = ""
         return tuple(Neighbour(worker, process) for worker, process in found.items() if worker != request.worker)

@@ -46,16 +46,16 @@ from queue_core.stores.redis.records import (
     operation_of,
     whole,
 )
-from queue_core.stores.redis.session import JOBS_PER_SCRIPT, RedisLink, Regain, chunks, microseconds
+from queue_core.stores.redis.session import JOBS_PER_SCRIPT, RedisLink, Restored, chunks, microseconds
 from queue_core.stores.redis.statistics.signatures import set_facts, set_filter
 
 
 class RedisOperations:
     """See queue_core.ports.operations.OperationStore for what each method does."""
 
-    def __init__(self, settings: RedisSettings, rules: Rules | None = None, regain: Regain | None = None) -> None:
+    def __init__(self, settings: RedisSettings, rules: Rules | None = None, restored: Restored | None = None) -> None:
         self._link = RedisLink(settings)
-        self._link.regain = regain
+        self._link.restored = restored
         self._members = Members(self._link)
         self._rules = rules or {}
         self._stepping = make_steps(self._link, self._rules)

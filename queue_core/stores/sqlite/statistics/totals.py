@@ -154,7 +154,7 @@ class TallyWriter:
         self._died_on[signature, release] += 1
         self._started[signature, release] = max(self._started.get((signature, release), 0.0), started_at or 0.0)
 
-    def ran(self, type_: str, release: int, outcome: str) -> None:
+    def count_run(self, type_: str, release: int, outcome: str) -> None:
         """Count the end of a job on the release of its last attempt."""
         if outcome in ("completed", "dead"):
             self._runs.setdefault((type_, release), [0, 0])[outcome == "dead"] += 1
