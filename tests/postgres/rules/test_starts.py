@@ -47,6 +47,19 @@ def request(limit: int) -> ClaimRequest:
     return ClaimRequest(QUEUE, WORKER, (TYPE,), limit, LEASE)
 
 
+async def test_a_count_without_a_lease_epoch_knows_of_no_later_claims(new_store: NewStore, postgres_url: str) -> None:
+    """Behind a crash of the server none is live until a leader raises it, and others may claim at once then."""
+    leader, store, other = [new_store(rules=RULES) for _ in range(3)]
+    (running,) = await other.claim(request(1))
+    with Hand(postgres_url) as hand:
+        hand.do("delete from lease_epoch_live")
+    assert await store.claim(request(MOST)) == []
+    await leader.acquire_leadership("sweep", "leader", 0)
+    later = await other.claim(request(4))
+    assert len(later) == 4
+    assert len(await store.claim(request(MOST))) == MOST - len([running, *later])
+
+
 async def test_ends_that_are_undone_count_as_running(new_store: NewStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The transaction in which they ended and others were claimed is rolled back behind the count."""
     store = new_store(rules=RULES)
