@@ -87,12 +87,12 @@ class Window:
         if self.behind:
             await self._read_alone(inspector, [one for one in ids if one not in fresh])
             return
-        while beyond := [self.places[one] for one in ids if one in self.places and one not in fresh]:
-            after = self._last_cursor(min(beyond) - 1)
+        while beyond := [one for one in ids if one in self.places and one not in fresh]:
+            after = self._last_cursor(min(self.places[one] for one in beyond) - 1)
             read = await self._read(inspector, after) if after else frozenset()
             if not read - fresh:
                 # No page leads there any more.
-                await self._read_alone(inspector, [self.rows[place].id for place in beyond])
+                await self._read_alone(inspector, beyond)
                 return
             fresh |= read
 
@@ -115,8 +115,9 @@ class Window:
 
     async def _read_alone(self, inspector: Inspector, ids: Sequence[str]) -> None:
         """Read rows again of which no page is known; one that does not belong here any more goes."""
+        shown = [self.rows[self.places[one]] for one in ids if one in self.places]
         # What has ended well changes no more, but by an operator.
-        held = [row for one in ids if (row := self.rows[self.places[one]]).status not in _OVER]
+        held = [row for row in shown if row.status not in _OVER]
         found: dict[str, JobLine] = {}
         for start in range(0, len(held), TOGETHER):
             # The queue narrows the search, where a store keeps each queue for itself.
@@ -130,11 +131,16 @@ class Window:
         self._renew([found.get(row.id, row) for row in self.rows if row.id in found or row.id not in asked])
 
     async def _read(self, inspector: Inspector, after: str, hold: bool = False) -> frozenset[str]:
-        """Read the page after a row, and return the ids that are in it."""
+        """Read the page after a row, and return the ids that are in it; none where that row went meanwhile."""
         await search_texts(inspector, self.where)
+        if after not in self.cursors:
+            return frozenset()
         page = await inspector.jobs(self.where, PAGE, self.cursors[after], self.order)
+        if after and after not in self.places:
+            # It went while the page was read: where that belongs now is not known.
+            return frozenset()
         fresh = [job_line(job, self.fields) for job in page.jobs]
-        head = self.rows[: self.places[after] + 1] if after in self.places else []
+        head = self.rows[: self.places[after] + 1] if after else []
         rest = self.rows[len(head) :]
         known = frozenset(row.id for row in fresh)
         # A row that has changed since has moved, and proves nothing of its former neighbours.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
 import pytest
 
 from jobconsole.core import listing
@@ -9,7 +12,9 @@ from jobconsole.core.listing import Window
 from jobconsole.core.snapshot import DEAD
 from queue_core import JobQueue
 from queue_core.model.filters import Filter
+from queue_core.model.report import Page
 from queue_core.model.states import Status
+from queue_core.ports.inspector import Inspector
 from tests.conformance.world import World
 
 PAGE = 10
@@ -192,3 +197,53 @@ async def test_rows_on_both_sides_of_a_page_are_read_again(jobs: JobQueue, world
     await jobs.operations.change("delete", gone)
     await window.refresh(jobs.inspector, range(PAGE - 2, 2 * PAGE + 2))
     assert ids(window) == [one for one in dead if one not in gone]
+
+
+async def test_pages_of_which_nothing_is_left_go_from_under_the_screen(jobs: JobQueue, world: World) -> None:
+    dead = await bury(world, 3 * PAGE)
+    window = Window(DEAD)
+    await read_all(window, jobs)
+    await jobs.operations.change("delete", dead[2 * PAGE :])
+    await window.refresh(jobs.inspector, range(2 * PAGE + 3, 3 * PAGE))
+    assert ids(window) == dead[: 2 * PAGE]
+
+
+class Slow:
+    """An inspector whose next page comes only once something else was done."""
+
+    def __init__(self, jobs: JobQueue, meanwhile: Callable[[], Awaitable[object]]) -> None:
+        self._inspector, self._meanwhile = jobs.inspector, meanwhile
+
+    async def jobs(self, *asked: Any) -> Page:
+        page = await self._inspector.jobs(*asked)
+        await self._meanwhile()
+        return page
+
+
+async def test_a_page_after_a_row_that_went_meanwhile_takes_the_place_of_none(jobs: JobQueue, world: World) -> None:
+    dead = await bury(world, 3 * PAGE)
+    window = Window(DEAD)
+    await window.refresh(jobs.inspector)
+
+    async def lose_the_last() -> None:
+        await jobs.operations.change("delete", [dead[PAGE - 1]])
+        window.forget({dead[PAGE - 1]})
+
+    await window.read_more(cast(Inspector, Slow(jobs, lose_the_last)))
+    assert ids(window)[: PAGE - 1] == dead[: PAGE - 1]
+    await read_all(window, jobs)
+    assert ids(window) == [one for one in dead if one != dead[PAGE - 1]]
+
+
+async def test_a_page_of_before_a_restart_is_not_shown_as_the_first(jobs: JobQueue, world: World) -> None:
+    dead = await bury(world, 3 * PAGE)
+    window = Window(DEAD)
+    await window.refresh(jobs.inspector)
+
+    async def restart() -> None:
+        window.restart()
+
+    await window.read_more(cast(Inspector, Slow(jobs, restart)))
+    assert (ids(window), window.loaded) == ([], False)
+    await window.refresh(jobs.inspector)
+    assert ids(window) == dead[:PAGE]
