@@ -189,10 +189,10 @@ def queue_of(settings: ConsoleSettings, advice: str = BY_OPTIONS) -> JobQueue:
     check_servers(settings, advice)
     from queue_core.queue import JobQueue
 
-    return JobQueue.from_settings(_to_read(settings.jobs) if settings.read_only else settings.jobs)
+    return JobQueue.from_settings(to_read(settings.jobs) if settings.read_only else settings.jobs)
 
 
-def _to_read(jobs: JobsSettings) -> JobsSettings:
+def to_read(jobs: JobsSettings) -> JobsSettings:
     """Return the settings with addresses of PostgreSQL that lead to a standby, too, and to a role that may only read.
 
     Of several servers the one that can be written is wanted still, for it has the latest.

@@ -24,6 +24,11 @@ _NARROWEST = 20
 """Characters that the last column of a table keeps on the narrowest terminal."""
 
 
+def has_terminal() -> bool:
+    """Return whether this program reads from a terminal and writes to one: both may also be closed."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
 class TextColumn(NamedTuple):
     """One column of a table."""
 
@@ -57,7 +62,12 @@ class Output:
     def colour(self) -> bool:
         """True when words may be coloured: text, to a terminal that can, and NO_COLOR is not set."""
         plain = self.as_json or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-        return not plain and self._stream.isatty()
+        return not plain and self.terminal
+
+    @property
+    def terminal(self) -> bool:
+        """True when it goes to a terminal."""
+        return self._stream.isatty()
 
     def write(self, text: str) -> None:
         """Write text that this program made itself.
@@ -100,7 +110,7 @@ class Output:
         cells = [[safe(_text(value), column.limit) for column, value in zip(columns, row, strict=True)] for row in rows]
         titles = [column.title for column in columns]
         widths = [max(map(width, column)) for column in zip(titles, *cells, strict=True)]
-        if self._stream.isatty():
+        if self.terminal:
             room = shutil.get_terminal_size().columns - sum(widths[:-1]) - 2 * (len(widths) - 1)
             widths[-1] = min(widths[-1], max(room, _NARROWEST))
         self.line(self.paint(_row(titles, columns, widths), "bold"))

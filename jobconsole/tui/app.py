@@ -6,8 +6,6 @@ Screens show, the refresher reads, the operator writes.
 from __future__ import annotations
 
 import asyncio
-import gc
-import logging
 import os
 import sys
 import time
@@ -41,13 +39,20 @@ from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.operator import Operator
 from jobconsole.tui.base.refresher import Refresher
 from jobconsole.tui.base.stylesheet import Stylesheet
-from jobconsole.tui.base.themes import NIGHT, SCHEMES, Palette, keep_theme, kept_theme, textual_theme
+from jobconsole.tui.base.themes import NIGHT, SCHEMES, Palette, keep_theme, textual_theme
 from jobconsole.tui.base.turns import InTurn
 from jobconsole.tui.navigation import Navigation
 from jobconsole.tui.screens.help import Commands, HelpScreen, keys_of
 from jobconsole.tui.screens.refusals import Refusals
 from jobconsole.tui.screens.view import View
-from jobconsole.tui.terminal import changes_only, compress_styles, end_with_terminal, mend_suspension, notification
+from jobconsole.tui.terminal import (
+    STDIN,
+    changes_only,
+    compress_styles,
+    end_with_terminal,
+    mend_suspension,
+    notification,
+)
 from jobconsole.tui.views import FIRST, VIEWS
 from queue_core.errors import QueueCoreError
 from queue_core.model.report import SignatureInfo
@@ -55,11 +60,6 @@ from queue_core.model.text import safe
 
 if TYPE_CHECKING:
     from jobconsole.actions.states import SignatureChoice
-    from queue_core.model.settings import JobsSettings
-    from queue_core.queue import JobQueue
-
-
-_STDIN = 0
 
 
 class ConsoleApp(InTurn, inherit_bindings=False):
@@ -246,6 +246,7 @@ class ConsoleApp(InTurn, inherit_bindings=False):
     def perform(self, action: str) -> None:
         """Carry an action out, or show why it is off."""
         self.last_key, self.touched = time.monotonic(), True
+        self._asked_to_quit = self._asked_to_quit and action == "quit"
         reason = self.refusal_of(action)
         if BY_ID[action].group != CONSOLE and action != "resolve":
             self.offer = None
@@ -353,47 +354,8 @@ class ConsoleApp(InTurn, inherit_bindings=False):
 
     def on_hang_up(self, call: Callable[[], None]) -> None:
         """Have `call` called, in a thread, when the terminal is gone."""
-        end_with_terminal(_STDIN, call)
+        end_with_terminal(STDIN, call)
 
 
 for _view in VIEWS:
     setattr(ConsoleApp, f"do_{_view.action}", partialmethod(ConsoleApp.switch_mode, _view.name))
-
-
-def run_console(
-    settings: JobsSettings,
-    *,
-    read_only: bool = False,
-    context: ContextInfo | None = None,
-    link: Link | None = None,
-    places: Places | None = None,
-) -> int:
-    """Run the console in this terminal and return its exit code: 0, or 2 without a terminal.
-
-    The first picture is drawn at once; the servers are reached afterwards, and again whenever they are lost. `places`:
-    the contexts that there are; it then holds the one to go to.
-    """
-    if not all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stdout__)):
-        sys.stderr.write(
-            "the console needs a terminal; without one use 'jobconsole job list' or 'jobconsole dlq groups'\n"
-        )
-        return 2
-    # What drivers log would be written over the screen, and after it.
-    logging.getLogger().addHandler(logging.NullHandler())
-    app = ConsoleApp(Connection(lambda: _queue(settings)), read_only=read_only, context=context, places=places)
-    app.link = link
-    app.theme = kept_theme(app.console.color_system)
-    end_with_terminal(_STDIN)
-    code = app.run()
-    return app.return_code or code or 0
-
-
-def _queue(settings: JobsSettings) -> JobQueue:
-    """Make the queue, with the drivers that this loads; called once the first picture is drawn."""
-    from queue_core.queue import JobQueue
-
-    jobs = JobQueue.from_settings(settings)
-    # What the start has made stays until the end: the collector need not look through it again and again.
-    gc.freeze()
-    gc.enable()
-    return jobs

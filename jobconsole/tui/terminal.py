@@ -28,6 +28,8 @@ from queue_core.model.text import safe
 # container) or that ignores the signal (nohup) would read an end of input again and again, and write to no reader
 # for ever.
 
+STDIN = 0
+"""The descriptor by which a console has its terminal."""
 GRACE = 1.0
 """Seconds after which a process that ignores the signal ends all the same."""
 _GONE = frozenset({errno.EIO, errno.ENXIO, errno.EPIPE})

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from jobconsole.cli.commands import launch
+from jobconsole.settings import ConsoleSettings
 from tests.cli.conftest import Shop
 from tests.cli.running import Cli
 from tests.conformance.world import World
@@ -126,3 +128,17 @@ def test_one_context_need_not_be_named(tmp_path: Path) -> None:
     answer = cli("job", "enqueue", "send_email", "{}")
     assert answer.code == 0
     assert answer.target == f"target: file {tmp_path}/one.db"
+
+
+def test_a_console_that_only_looks_does_so_in_every_context_that_it_goes_to(
+    several: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[bool] = []
+
+    def show(settings: ConsoleSettings, *_: object) -> tuple[int, str | None]:
+        shown.append(settings.read_only)
+        return 0, "staging" if len(shown) == 1 else None
+
+    monkeypatch.setattr(launch, "_show_console", show)
+    assert several("ui", "--read-only", "--context", "prod").code == 0
+    assert shown == [True, True]

@@ -146,7 +146,7 @@ def test_what_is_said_on_stderr_may_go_into_a_file(program: str, tmp_path: Path)
     """The console draws on the other stream then."""
     leader, follower = pty.openpty()
     start = {
-        "ui": "from queue_core.model.settings import JobsSettings\nfrom jobconsole.tui.app import run_console\n"
+        "ui": "from queue_core.model.settings import JobsSettings\nfrom jobconsole.tui.run import run_console\n"
         "raise SystemExit(run_console(JobsSettings(queue_backend='memory')))",
         "demo": "from jobconsole.demo.run import has_terminal\nprint('terminal', has_terminal(), '\\x1b[?1049h')",
     }[program]

@@ -141,6 +141,11 @@ async def test_leaving_asks_and_leaves_what_runs_to_the_workers(sit: Sit, jobs: 
         await seat.until("canary 2 of 2")
         await seat.press("q")
         await seat.until("q again leaves #1 to the workers")
+        # The answer to another key is not a confirmation: it is asked again.
+        await seat.press("w")
+        await seat.until("growth is counted over")
+        await seat.press("q")
+        await seat.until("q again leaves #1 to the workers")
         await seat.press("q")
         assert seat.app.return_code == 0
     assert (await jobs.operations.get(1)).state == "running"

@@ -159,7 +159,7 @@ def test_keys_that_change_are_uppercase_and_keys_are_not_used_twice() -> None:
 def test_without_a_terminal_it_says_what_to_run_instead() -> None:
     program = (
         "from queue_core.model.settings import JobsSettings\n"
-        "from jobconsole.tui.app import run_console\n"
+        "from jobconsole.tui.run import run_console\n"
         "raise SystemExit(run_console(JobsSettings(queue_backend='memory')))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

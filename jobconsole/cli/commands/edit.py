@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.commands.editor import assigned, edited
 from jobconsole.cli.commands.enqueue import checked_object
 from jobconsole.cli.failures import DONE, CommandError, Refused, UsageError, ask, confirm, fail, note, warn
-from jobconsole.cli.output import Output
+from jobconsole.cli.output import Output, has_terminal
 from jobconsole.cli.pace import add_target
 from jobconsole.cli.root import Parser, add_change
 from jobconsole.cli.selection import canonical, find_id
@@ -162,11 +162,6 @@ def run(options: argparse.Namespace, output: Output) -> int:
         return await _enqueued(jobs, options, output, edit)
 
     return connected(options, output, run, "" if options.dry_run else "job edit")
-
-
-def has_terminal() -> bool:
-    """Return whether an editor has a terminal to run in."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _given(options: argparse.Namespace) -> str | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import gc
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jobconsole.cli.commands.contexts import info_of, places_of
 from jobconsole.cli.failures import DONE, FAILED, UsageError, progress
-from jobconsole.cli.output import Output, TextColumn
+from jobconsole.cli.output import Output, TextColumn, has_terminal
 from jobconsole.cli.root import Parser, add_debug, add_globals, whole
 from jobconsole.cli.session import ending_signals, settings_of
 from jobconsole.settings import check_servers, read_settings
@@ -53,11 +52,12 @@ def show_console(options: argparse.Namespace, link: Link | None, bare: str = BAR
     gc.disable()
     settings: ConsoleSettings | None = settings_of(options)
     path, code = getattr(options, "config", None), DONE
+    read_only = getattr(options, "read_only", False)
     given = _words({**_given(options), "context": None})
     try:
         while settings is not None:
             code, chosen = _show_console(settings, path, link, given, bare)
-            settings = None if chosen is None else read_settings(path, context=chosen)
+            settings = None if chosen is None else read_settings(path, context=chosen, read_only=read_only)
             # Addresses are of the first context alone.
             link, given = None, _words({"config": path})
     finally:
@@ -71,7 +71,7 @@ def _show_console(
     """Show one context; return the exit code, and the context that was chosen to be shown next."""
     check_servers(settings)
     _check_terminal(bare)
-    from jobconsole.tui.app import run_console
+    from jobconsole.tui.run import run_console
 
     places, context = places_of(settings, path), info_of(settings)
     places.given = tuple(given)
@@ -81,7 +81,7 @@ def _show_console(
 
 def _check_terminal(bare: str = BARE) -> None:
     # Without a terminal, Textual would write escape sequences into a file and report success.
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not has_terminal():
         raise UsageError(f"the console needs a terminal; {bare} do not")
 
 

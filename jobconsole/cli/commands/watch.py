@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import io
 import shutil
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -167,7 +166,7 @@ async def _redraw(jobs: JobQueue, options: argparse.Namespace, output: Output) -
 
 def _draw(output: Output, text: str, before: int) -> int:
     """Write a picture over the one before, where there is a terminal; return how many lines it has."""
-    if not sys.stdout.isatty():
+    if not output.terminal:
         output.write(text)
         return 0
     columns, rows = shutil.get_terminal_size()

@@ -14,17 +14,22 @@ from typing import Any
 
 import psycopg
 import pytest
+from pydantic import SecretStr
 
+from jobconsole.core.connection import Connection
 from jobconsole.core.doctor import postgres as checks
 from jobconsole.embedded.binaries import USER, postgres_url
 from jobconsole.embedded.folders import server_identity
 from jobconsole.embedded.servers import EmbeddedServers
-from queue_core.model.settings import PostgresSettings
+from jobconsole.tui.app import ConsoleApp
+from jobconsole.tui.run import make_queue
+from queue_core.model.settings import JobsSettings, PostgresSettings
 from queue_core.queue import JobQueue
 from queue_core.stores.postgres.migrate import migrate
 from queue_core.stores.postgres.read import PostgresInspector
 from tests.cli.running import Cli
 from tests.servers import see_tables
+from tests.tui.seat import seated
 from tests.waiting import eventually, until
 
 NAME, SLOT = "reporting", "reports"
@@ -181,3 +186,16 @@ def test_read_only_tools_need_a_role_that_may_read(primary: EmbeddedServers) -> 
     for look in LOOKS:
         answer = cli("--read-only", *look)
         assert (answer.code, answer.err) == (0, ""), look
+
+
+async def test_a_read_only_console_needs_a_role_that_may_read(primary: EmbeddedServers) -> None:
+    with psycopg.connect(primary.postgres_url, autocommit=True) as connection:
+        connection.execute("create role watcher login")
+        connection.execute("alter role watcher set default_transaction_read_only = on")
+        connection.execute("grant usage on schema jobconsole to watcher")
+        connection.execute("grant select on all tables in schema jobconsole to watcher")
+    url = SecretStr(primary.postgres_url.replace(f"://{USER}@", "://watcher@"))
+    settings = JobsSettings(queue_backend="postgres", postgres=PostgresSettings(url=url))
+    app = ConsoleApp(Connection(lambda: make_queue(settings, read_only=True)), read_only=True)
+    async with seated(app) as seat:
+        await seat.until("LIVE")
