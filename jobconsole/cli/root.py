@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -284,9 +286,21 @@ exit codes: 0 done, 1 failed, 2 usage, 3 a server cannot be reached, 4 not found
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code; `argv` is without the program's name."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if sys.stdin is None:  # closed, like one that has ended
-        sys.stdin = io.TextIOWrapper(io.BytesIO())
+    _mend_streams()
     return guarded(lambda: _run(arguments), debug="--debug" in arguments)
+
+
+def _mend_streams() -> None:
+    """Have an input that is no text refused where it is used, and closed streams be like those without an end."""
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(io.BytesIO())
+    elif isinstance(sys.stdin, io.TextIOWrapper):
+        with suppress(io.UnsupportedOperation):  # something was read already
+            sys.stdin.reconfigure(errors="surrogateescape")
+    if sys.stderr is None:
+        from pathlib import Path
+
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open as long as the program
 
 
 def _run(arguments: list[str]) -> int:

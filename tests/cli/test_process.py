@@ -23,6 +23,7 @@ import pytest
 from tests.cli.conftest import Scene
 from tests.cli.running import PATIENCE, Cli
 from tests.conformance.world import World
+from tests.emptying import new_file
 from tests.waiting import until
 
 HEAVY = {"textual", "rich", "psycopg", "psycopg_pool", "redis", "pydantic", "prometheus_client", "yaml", "asyncio"}
@@ -112,6 +113,40 @@ class TestStreams:
             ["sh", "-c", command], capture_output=True, text=True, env=alone.environ, timeout=PATIENCE, check=False
         )
         assert (done.returncode, said in done.stderr) == (code, True)
+
+    @pytest.fixture
+    def waiting(self, tmp_path: Path) -> Cli:
+        """A command line with one job that waits."""
+        new_file(tmp_path / "jobs.db")
+        cli = Cli({"JOBS__QUEUE_BACKEND": "sqlite", "JOBS__SQLITE__PATH": str(tmp_path / "jobs.db")})
+        assert cli("job", "enqueue", "mail", "{}").code == 0
+        return cli
+
+    @pytest.mark.parametrize(
+        ("words", "closed", "code", "said"),
+        [
+            ("job cancel --all --yes", 2, 0, "cancelled 1 job\n"),
+            ("top --inline --count 1", 1, 1, "jobconsole: cannot write to standard output: it is closed\n"),
+        ],
+    )
+    def test_what_is_done_with_closed_streams(
+        self, waiting: Cli, words: str, closed: int, code: int, said: str
+    ) -> None:
+        command = f"exec {sys.executable} -m jobconsole {words} {closed}>&-"
+        done = subprocess.run(
+            ["sh", "-c", command], capture_output=True, text=True, env=waiting.environ, timeout=PATIENCE, check=False
+        )
+        assert (done.returncode, done.stdout + done.stderr) == (code, said)
+
+    @pytest.mark.parametrize("words", ["job enqueue mail -", "job cancel --yes -", "exporter --auth-line me"])
+    def test_an_input_that_is_no_text_is_refused(self, waiting: Cli, words: str) -> None:
+        strict = waiting.environ | {"PYTHONIOENCODING": "utf-8:strict"}
+        done = subprocess.run(
+            [sys.executable, "-m", "jobconsole", *words.split()],
+            input=b'{"a": "\xff"}', capture_output=True, env=strict, timeout=PATIENCE, check=False,
+        )  # fmt: skip
+        assert done.returncode in {2, 4}
+        assert b"internal error" not in done.stderr
 
     def test_ctrl_c_while_it_is_loaded_ends_it_quietly(self, alone: Cli) -> None:
         code = """
