@@ -6,6 +6,7 @@ import pytest
 
 from jobconsole.tui.base.operations import OperationReader
 from jobconsole.tui.base.operator import Operator
+from jobconsole.tui.widgets.fields import Field
 from jobconsole.tui.widgets.pane import Drawn
 from queue_core import JobQueue
 from queue_core.model.operation import ChangeOptions, Rollout
@@ -368,6 +369,34 @@ async def test_the_first_field_is_below_the_buttons(sit: Sit, jobs: JobQueue, wo
         await seat.until("waits r124")
         (asked,) = await seat.app.connection.operations.list_operations(5)
         assert asked.request.rollout.when_release == "r124"
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "problem"),
+    [("begins", "--", "has a letter or a digit"), ("rate", "9" * 400, "a rate is more than 0 jobs a second, not inf")],
+)
+async def test_what_no_rollout_can_have_is_a_problem_of_its_field(
+    sit: Sit, buried: Buried, field: str, typed: str, problem: str
+) -> None:
+    async with sit(WIDE) as seat:
+        await open_sheet(seat)
+        await at_field(seat, field)
+        seat.app.screen.query_one(f"#{field}", Field).typed = typed[:-1]
+        await seat.press(typed[-1])
+        await seat.until(problem)
+        await seat.press("enter")
+        await seat.until("❯ Retry 5 jobs")
+        await seat.until(f"{field}: ")
+        await seat.press("enter")
+        assert "exactly these" in seat.text()
+
+
+async def test_a_verdict_is_chosen_and_not_typed(sit: Sit, buried: Buried) -> None:
+    async with sit(WIDE) as seat:
+        await open_sheet(seat)
+        await at_field(seat, "verdict")
+        await seat.press("0")
+        await seat.until("[at the end]")
 
 
 async def test_what_was_done_before_is_whole_where_the_sheet_has_a_line_more_for_it() -> None:

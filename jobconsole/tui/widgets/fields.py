@@ -117,9 +117,9 @@ class ChoiceField(Field, Generic[V]):
 
     def __init__(
         self, label: str, hint: str, choices: Sequence[tuple[str, V]], *, id: str, parse: Callable[[str], V],
-        letters: str = "0123456789",
+        letters: str | None = "0123456789",
     ) -> None:  # fmt: skip
-        """`letters`: what a value is typed with, its first one a digit; "" for any character."""
+        """`letters`: what a value is typed with, its first one a digit; "" for any character, None for no typing."""
         super().__init__(label, hint, id=id)
         self._choices = list(choices)
         self._chosen = 0
@@ -160,7 +160,7 @@ class ChoiceField(Field, Generic[V]):
 
     def accepts(self, character: str) -> bool:
         """Digits first; letters of units behind them."""
-        if self.replaced:
+        if self.replaced or self._letters is None:
             return False
         if not self._letters:
             return True

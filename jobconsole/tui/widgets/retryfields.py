@@ -21,7 +21,7 @@ from queue_core.errors import InvalidArgument
 from queue_core.model.operation import ChangeOptions, Rollout
 from queue_core.model.rules import parse_priority
 from queue_core.model.text import safe
-from queue_core.model.validation import check_delay, check_name, check_queue_name, check_rollout, parse_duration
+from queue_core.model.validation import check_delay, check_queue_name, check_rollout, parse_duration
 
 VERDICTS = (("first failure", True), ("at the end", False))
 RAMPS: tuple[tuple[str, tuple[int, ...]], ...] = (
@@ -140,7 +140,7 @@ class RetryFields(Vertical):
         yield BeginsField("begins", HINTS["begins"], begins, id="begins", parse=self._begin, letters="")
         with Horizontal(id="canary-line"):
             yield ChoiceField("canary", HINTS["canary"], CANARIES, id="canary", parse=_canary, letters=whole)
-            verdict = ChoiceField("verdict", HINTS["verdict"], VERDICTS, id="verdict", parse=bool, letters="0")
+            verdict = ChoiceField("verdict", HINTS["verdict"], VERDICTS, id="verdict", parse=bool, letters=None)
             verdict.put(False)
             yield verdict
         yield ChoiceField("ramp", HINTS["ramp"], RAMPS, id="ramp", parse=_ramp, letters=whole + ",")
@@ -249,7 +249,7 @@ class RetryFields(Vertical):
             return at if at > now else at + timedelta(days=1)
         if text not in self._releases() and re.fullmatch(r"\d+(\.\d+)?(ms|s|m|h|d|w)", text):
             return now + timedelta(seconds=_delay(text))
-        return check_name(text.strip(), "the release")
+        return check_rollout(Rollout(when_release=text.strip())).when_release
 
     def _releases(self) -> list[str]:
         """Return the releases of live workers, that of the youngest worker first, and the newest of the others."""
@@ -284,17 +284,11 @@ def _canary(text: str) -> int:
 
 
 def _rate(text: str) -> float | None:
-    number = _number(text)
-    if not number:
-        raise InvalidArgument("a rate is more than 0 jobs a second")
-    return number
+    return check_rollout(Rollout(rate=_number(text))).rate
 
 
 def _percent(text: str) -> float | None:
-    number = _number(text)
-    if number > 100:
-        raise InvalidArgument("a threshold is 0 to 100 percent")
-    return number
+    return check_rollout(Rollout(stop_percent=_number(text))).stop_percent
 
 
 def _number(text: str) -> float:
