@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from jobconsole.tui.base.refresher import Refresher
 from queue_core import JobQueue
 from queue_core.client.finding import search
-from queue_core.model.filters import SavedFilter
+from queue_core.client.finding.search import SearchProgress
+from queue_core.model.filters import Filter, SavedFilter
 from tests.conformance.making import failure
 from tests.conformance.world import World
 from tests.tui.conftest import Sit
-from tests.tui.seat import COMPACT, LOW, NARROW, WIDE, Seat
+from tests.tui.seat import COMPACT, LOW, NARROW, PATIENCE, WIDE, Seat
 
 Buried = dict[str, list[str]]
 
@@ -19,6 +23,13 @@ async def write(seat: Seat, text: str) -> None:
     """Write a filter, and confirm it."""
     await seat.press("slash", *({" ": "space", ":": "colon", "_": "underscore"}.get(one, one) for one in text))
     await seat.press("enter")
+
+
+async def write_over(seat: Seat, text: str) -> None:
+    """Write another filter in the place of the one that holds."""
+    await seat.press("slash", "ctrl+u")
+    await seat.press("escape")
+    await write(seat, text)
 
 
 async def test_a_text_is_searched_with_enter(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
@@ -218,3 +229,44 @@ async def test_the_name_of_a_saved_filter_is_refused_in_the_filter_line(
         await seat.press("enter")
         await seat.until("cannot be turned round")
         await seat.until("3 signatures")
+
+
+async def test_a_search_that_ends_after_the_next_filter_says_nothing_about_that(
+    sit: Sit, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, search_on = asyncio.Event(), Refresher.search
+    monkeypatch.setattr("jobconsole.tui.base.refresher.READ_LIMIT_SECONDS", PATIENCE)
+
+    async def late(self: Refresher, where: Filter, again: bool) -> SearchProgress | None:
+        found = await search_on(self, where, again)
+        await held.wait()
+        return found
+
+    async with sit(NARROW) as seat:
+        await seat.ready()
+        monkeypatch.setattr(Refresher, "search", late)
+        await write(seat, "text:timed")
+        await seat.until("/text:timed")
+        await write_over(seat, "type:sync_crm")
+        await seat.until("/type:sync_crm")
+        (searching,) = [one for one in seat.view.workers if one.group == "search"]
+        held.set()
+        await searching.wait()
+        await seat.pilot.pause()
+        assert "searched" not in seat.text()
+        assert "as of" not in seat.text()
+
+
+async def test_sorting_shows_no_rows_of_the_filter_before(
+    sit: Sit, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with sit(NARROW) as seat:
+        await seat.ready()
+        await seat.until("3 signatures")
+        monkeypatch.setattr(seat.app.refresher, "narrow", lambda where: None)
+        await write(seat, "type:sync_crm")
+        table = seat.table("signatures")
+        await seat.until(lambda: table.unread)
+        await seat.press("s")
+        await seat.until("by count")
+        assert table.unread, "the rows are still those of before"

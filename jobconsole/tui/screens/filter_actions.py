@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jobconsole.format.words import found_where, searched_phrase
 from jobconsole.tui.base.host import spawn
 from jobconsole.tui.screens.view import RowActions, View
-from queue_core.client.finding.search import SEARCH_SECONDS
+from queue_core.client.finding.search import SEARCH_SECONDS, SearchProgress
 from queue_core.errors import FilterError, QueueCoreError
 from queue_core.model.filters import Filter, parse
 from queue_core.model.filters.saved import LONGEST_SAVED
@@ -56,10 +56,12 @@ class FilterActions(RowActions):
         ends = time.monotonic() + SEARCH_SECONDS
         # A later one takes its place: it then stops between two pages.
         while number == self._searches:
-            try:
-                found = await self.console.refresher.search(where, again)
-            except QueueCoreError as error:
-                self.notice.show(str(error), "warn")
+            found, problem = await self._found(where, again)
+            if number != self._searches:
+                # What it has come to is about no filter that still holds.
+                return
+            if problem:
+                self.notice.show(problem, "warn")
                 return
             again = False
             self._ended = ended = found is None or found.done or found.full
@@ -68,6 +70,13 @@ class FilterActions(RowActions):
                 self.notice.show(f"{searched_phrase(found)}{'' if ended else '; / Enter goes on'}", "muted")
             if ended or time.monotonic() >= ends:
                 return
+
+    async def _found(self, where: Filter, again: bool) -> tuple[SearchProgress | None, str]:
+        """Search for a moment; return how far that came, and why it could not be done, "" where it could."""
+        try:
+            return await self.console.refresher.search(where, again), ""
+        except QueueCoreError as error:
+            return None, str(error)
 
     # -- saved filters
 

@@ -202,7 +202,8 @@ class SignatureTable(MarkTable[SignatureInfo]):
         """Sort by the next of the orders."""
         self.order = (self.order + 1) % len(ORDERS)
         snapshot = self.console.model.snapshot
-        if snapshot is not None:
+        # One of another filter is sorted once that of this one is there.
+        if snapshot is not None and snapshot.needs.where == dead_only(self.where):
             self.take(snapshot.signatures, snapshot.needs.window, restart=True)
         self.repaint()
 
