@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from jobconsole.core.listing import Window
+from jobconsole.present.job import DetailData
 from jobconsole.tui.base import refresher
+from jobconsole.tui.widgets.detail import Detail
 from queue_core import JobQueue
 from queue_core.model.states import Status
 from queue_core.ports.inspector import Inspector
@@ -85,3 +88,24 @@ async def test_a_list_that_is_being_read_is_not_called_empty(sit: Sit, monkeypat
         assert "nothing here" not in seat.text()
         answered.set()
         await seat.until("❯")
+
+
+async def test_a_detail_draws_the_job_as_it_was_read_last(sit: Sit, buried: dict[str, list[str]]) -> None:
+    """Also where that has the place in memory of one that was drawn before."""
+    async with sit() as seat:
+        await seat.ready()
+        await seat.press("enter", "enter")
+        detail = seat.view.query_one(Detail)
+        await seat.until(lambda: detail._loaded is not None)
+        assert detail._loaded is not None
+        job = detail._loaded.job
+        detail._loaded = DetailData(replace(job, traceback="", error="the first"))
+        assert "the first" in str(detail.content(60))
+        place, others = id(detail._loaded), list[DetailData]()
+        detail._loaded = None
+        for _ in range(1000):
+            others.append(DetailData(replace(job, traceback="", error="the second")))
+            if id(others[-1]) == place:
+                break
+        detail._loaded = others[-1]
+        assert "the second" in str(detail.content(60))

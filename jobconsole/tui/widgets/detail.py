@@ -205,7 +205,7 @@ class Detail(ScrollPane):
             return lines if self._problem else [*lines, (), (("reading ...", "muted"),)]
         rule = self.console.glyphs.rule * width
         state = DetailState(self.tab, self.all_frames, self.back)
-        needs = (id(self._loaded), state, width)
+        needs = (self._loaded, state, width)
         if needs != self._drawn_for:
             self._drawn_for, self._tab_drawn = (
                 needs,
