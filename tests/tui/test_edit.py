@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from textual import events
 
+from jobconsole.tui.base.operator import Operator
 from jobconsole.tui.sheets.edit import EditScreen
 from jobconsole.tui.widgets.fields import Push
 from queue_core import JobQueue
@@ -176,6 +177,24 @@ async def test_a_store_that_does_not_answer_loses_no_text(
         await enqueue(seat)
         await seat.until("the old job stays dead")
         assert (await newest(jobs)).payload == {"to": "b"}
+
+
+async def test_a_fault_loses_no_text_and_can_be_left(
+    sit: Sit, jobs: JobQueue, buried: Buried, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def faulty(*_: object) -> None:
+        raise RuntimeError("a fault of this program")
+
+    monkeypatch.setattr(Operator, "edit", faulty)
+    async with sit() as seat:
+        await seat.ready()
+        await editing(seat)
+        await write(seat, '{"to": "somewhere@else.example"}')
+        await enqueue(seat)
+        await seat.until("RuntimeError: a fault of this program")
+        assert "somewhere@else.example" in seat.text()
+        await seat.press("escape")
+        await seat.until("Discard your changes?")
 
 
 async def test_two_presses_enqueue_one_job(sit: Sit, jobs: JobQueue, buried: Buried) -> None:

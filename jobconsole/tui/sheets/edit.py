@@ -210,21 +210,24 @@ class EditScreen(Sheet[Edited]):
             host.spawn(self, "submit", self._submit)
 
     async def _submit(self) -> None:
+        again = "the text is still here, look whether the job was enqueued before you try again"
+        try:
+            self.post_message(self.Submitted(await self._enqueued()))
+        except StoreUnavailable as error:
+            self.post_message(self.Submitted(None, f"{error}; {again}"))
+        except QueueCoreError as error:
+            self.post_message(self.Submitted(None, f"nothing was enqueued: {error}"))
+        except Exception as error:  # noqa: BLE001 - the sheet must be left, or tried again, whatever happens
+            self.post_message(self.Submitted(None, f"{type(error).__name__}: {error}; {again}"))
+
+    async def _enqueued(self) -> Edited | None:
+        """Enqueue the new job; None where what is wrong with it is shown instead."""
         problems, changes = await self._judged()
         self.post_message(self.Checked(problems, changes))
         if any(problem.severity == "error" for problem in problems):
-            self.post_message(self.Submitted(None))
-            return
+            return None
         draft, why = replace(self._draft, text=self.area.text), self.query_one(TextField).typed.strip()
-        try:
-            edited = await self.console.operator.edit(self._original.job, draft, why)
-        except StoreUnavailable as error:
-            text = f"{error}; the text is still here, look whether the job was enqueued before you try again"
-            self.post_message(self.Submitted(None, text))
-        except QueueCoreError as error:
-            self.post_message(self.Submitted(None, f"nothing was enqueued: {error}"))
-        else:
-            self.post_message(self.Submitted(edited))
+        return await self.console.operator.edit(self._original.job, draft, why)
 
     def on_edit_screen_submitted(self, message: Submitted) -> None:
         self._going = False
