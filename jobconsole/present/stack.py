@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeGuard
 
 from jobconsole.core.rows import NAME
 from jobconsole.format import humanize
@@ -19,6 +19,8 @@ SHOWN = 50
 """Frames that are shown."""
 LONGEST = 200
 """Characters of a path, a name or a line of code."""
+LONGEST_SECONDS = 1e12
+"""Times of an answer are below this; a longer one, or one that is no number, is unknown."""
 SILENT = "did not answer in 2 s; if it answers later, the stack is kept with the job"
 MiB = 1 << 20
 
@@ -80,9 +82,9 @@ def read_stack(stack: JobStack) -> LiveStack:
         kind=safe(str(given.get("kind", "")), NAME),
         problem=SILENT if stack.taken_at is None else safe(problem, LONGEST),
         frames=frames,
-        lag=lag if isinstance(lag, int | float) else None,
+        lag=lag if _is_time(lag) else None,
         memory=_number(given.get("memory")),
-        grown=(_number(grown), float(over)) if isinstance(grown, int) and isinstance(over, int | float) else None,
+        grown=(grown, float(over)) if isinstance(grown, int) and _is_time(over) else None,
     )
 
 
@@ -113,6 +115,10 @@ def _frame(file: object, line: object, function: object, code: object, library: 
 
 def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
+
+
+def _is_time(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and 0 <= value < LONGEST_SECONDS
 
 
 def unmoved_since(stacks: Sequence[LiveStack]) -> datetime | None:

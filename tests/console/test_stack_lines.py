@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from jobconsole.format.glyphs import UNICODE
 from jobconsole.format.spans import RenderContext, width_of
-from jobconsole.present.stack import LiveStack, StackLine, stack_lines
+from jobconsole.present.stack import LiveStack, StackLine, read_stack, stack_lines
+from queue_core.model.report import JobStack
 
 NOW = datetime(2026, 3, 1, 3, 7, 41, tzinfo=UTC)
 
@@ -30,3 +33,11 @@ def test_a_job_without_a_stack_has_a_whole_sentence() -> None:
     texts = ["".join(text for text, _ in line) for line in lines]
     assert max(width_of(line) for line in lines) <= 40
     assert " ".join(texts).endswith("asks the worker of a running job where it is")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e300"])
+def test_an_answer_with_numbers_that_are_none_is_drawn(number: str) -> None:
+    text = f'{{"lag": {number}, "memory": 1, "grown": 9000000, "grown_over": {number}, "frames": []}}'
+    stack = read_stack(JobStack(1, "a job", "vm:1", NOW, NOW, text))
+    assert (stack.lag, stack.grown) == (None, None)
+    assert stack_lines([stack], False, RenderContext(NOW, UNICODE), 60)
