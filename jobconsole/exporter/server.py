@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import socket
 import ssl
 import threading
 from collections.abc import Mapping
@@ -26,7 +24,7 @@ from prometheus_client.exposition import choose_encoder
 from jobconsole.exporter.collector import MOST_TYPES, JobsCollector, TypeNames
 from jobconsole.exporter.reading import LIMIT, Reader, Reading
 from jobconsole.web.auth import BasicAuth
-from jobconsole.web.http import Guard, Handler, HttpServer, Request, Response, plain
+from jobconsole.web.http import Guard, Handler, HttpServer, Request, Response, plain, why_not_listening
 from jobconsole.web.stream import CONTENT_TYPE, HEADERS, EventStreams, parse_query
 from queue_core.backends import open_backend
 from queue_core.client.feed import EventFeed
@@ -117,7 +115,7 @@ class Exporter:
         self._thread.start()
         try:
             self._port = bound.result()
-        except (OSError, ValueError) as error:  # ValueError: a host that is no name at all
+        except (OSError, ValueError) as error:
             self._thread.join()
             self._thread = None
             raise ExporterError(self._refusal(error)) from None
@@ -172,18 +170,9 @@ class Exporter:
             await feed.close()
             await backend.close()
 
-    def _refusal(self, error: Exception) -> str:
+    def _refusal(self, error: OSError | ValueError) -> str:
         where = f"{self._options.host}:{self._options.port}"
-        return f"cannot listen on {where}: {_reason(error)}; choose another with --host and --port"
-
-
-def _reason(error: Exception) -> str:
-    if not isinstance(error, OSError):
-        return "this is no host"
-    # asyncio's own text repeats the address; that of a name which cannot be resolved is short.
-    if isinstance(error, socket.gaierror) or error.errno is None:
-        return str(error.strerror)
-    return os.strerror(error.errno)
+        return f"cannot listen on {where}: {why_not_listening(error)}; choose another with --host and --port"
 
 
 class _Doors(NamedTuple):

@@ -9,7 +9,15 @@ from http import HTTPStatus
 from typing import Any
 
 from jobconsole.web.http import STALL
-from jobconsole.web.stream import CONTENT_TYPE, HEADERS, HEARTBEAT, EventQuery, EventStreams, parse_query
+from jobconsole.web.stream import (
+    CONTENT_TYPE,
+    HEADERS,
+    HEARTBEAT,
+    RESUMED_AT_ONCE,
+    EventQuery,
+    EventStreams,
+    parse_query,
+)
 from queue_core.errors import QueueCoreError
 from queue_core.queue import JobQueue
 from queue_core.runtime import end_tasks
@@ -30,6 +38,8 @@ class EventsApp:
         self._heartbeat = heartbeat
         self._most = readers
         self._readers = 0
+        # of all its streams: each client has one of its own
+        self._resuming = asyncio.Semaphore(RESUMED_AT_ONCE)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request; served alone, open the queue object at the start and close it at the end."""
@@ -73,7 +83,8 @@ class EventsApp:
         await send({"type": "http.response.start", "status": 200, "headers": _encoded(headers.items())})
         if scope["method"] == "HEAD":
             return await send({"type": "http.response.body", "body": b""})
-        parts = EventStreams(self._jobs.feed, self._jobs.inspector, self._heartbeat).read(query)
+        streams = EventStreams(self._jobs.feed, self._jobs.inspector, self._heartbeat, self._resuming)
+        parts = streams.read(query)
         sending = asyncio.create_task(_send_all(parts, send))
         gone = asyncio.create_task(_until_gone(receive))
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 import struct
@@ -85,6 +86,7 @@ class HttpServer:
 
         Raises:
             OSError: the address is in use, or not of this machine.
+            ValueError: the host is no name at all.
         """
         handshake = {} if self._tls is None else {"ssl_handshake_timeout": _PATIENCE}
         self._server = await asyncio.start_server(self._serve, host, port, limit=_LARGEST, ssl=self._tls, **handshake)
@@ -145,6 +147,16 @@ class HttpServer:
     def _below(self, path: str) -> Handler | None:
         folder, _, name = path.rpartition("/")
         return self._handlers.get(f"{folder}/") if folder and name else None
+
+
+def why_not_listening(error: OSError | ValueError) -> str:
+    """Return why a server cannot listen, by the error of its start, without the address."""
+    if not isinstance(error, OSError):
+        return "this is no host"
+    # asyncio's own text repeats the address; that of a name which cannot be resolved is short.
+    if isinstance(error, socket.gaierror) or error.errno is None:
+        return str(error.strerror)
+    return os.strerror(error.errno)
 
 
 def _cut(writer: asyncio.StreamWriter) -> None:

@@ -152,6 +152,7 @@ class HealthPort:
 
         Raises:
             OSError: the port is in use, or the address is not of this machine.
+            ValueError: the host is no name at all.
         """
         bound: Future[int] = Future()
         self._thread = threading.Thread(target=self._run, args=(bound,), name="health", daemon=True)
@@ -167,7 +168,7 @@ class HealthPort:
     def _run(self, bound: Future[int]) -> None:
         try:
             asyncio.run(self._serve(bound))
-        except OSError as error:
+        except Exception as error:
             if bound.done():
                 raise
             bound.set_exception(error)
@@ -226,7 +227,8 @@ class HealthPort:
     def _reading(self, settings: JobsSettings, queue: str, slots: int) -> asyncio.Task[Scale]:
         """Return the reading of a queue that is under way or fresh, or a new one."""
         began, task = self._known.get(queue, (float("-inf"), None))
-        if task is None or time.monotonic() - began > FRESH or (task.done() and task.exception() is not None):
+        old = time.monotonic() - began > FRESH
+        if task is None or (task.done() and (old or task.exception() is not None)):
             if self._backend is None:
                 self._backend = open_backend(settings)
             task = asyncio.create_task(scale_of(self._backend, settings.rules, queue, slots))

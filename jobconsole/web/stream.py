@@ -34,7 +34,7 @@ SLACK = 5.0
 """Seconds by which clocks may differ, and that a message may take: changes of that time are shown again."""
 MOST_CHANGED, PAGE = 1000, 200
 """Jobs that are read for one resume, and for one page of it."""
-AT_ONCE = 4
+RESUMED_AT_ONCE = 4
 """Resumes that read the store at the same time: after an interruption all clients come back at once."""
 MOST_JOBS = 100
 """Jobs that a client can choose."""
@@ -108,11 +108,18 @@ def parse_query(query: str, last_event_id: str = "") -> EventQuery:
 class EventStreams:
     """Streams over one feed; what a client missed is read from the store."""
 
-    def __init__(self, feed: EventFeed, inspector: Inspector, heartbeat: float = HEARTBEAT) -> None:
+    def __init__(
+        self,
+        feed: EventFeed,
+        inspector: Inspector,
+        heartbeat: float = HEARTBEAT,
+        resuming: asyncio.Semaphore | None = None,
+    ) -> None:
+        """`resuming`: shared with other streams over the same store, of which so many resume at a time."""
         self._feed = feed
         self._inspector = inspector
         self._heartbeat = heartbeat
-        self._catching_up = asyncio.Semaphore(AT_ONCE)
+        self._resuming = asyncio.Semaphore(RESUMED_AT_ONCE) if resuming is None else resuming
 
     async def read(self, query: EventQuery) -> AsyncGenerator[bytes, None]:
         """Yield a stream's parts, without end; it ends when the feed is closed."""
@@ -163,7 +170,7 @@ class EventStreams:
         """Yield the states of the jobs that have changed since, then from where on events follow."""
         known = 0.0 <= now - since + SLACK <= RESUME_SECONDS
         try:
-            async with self._catching_up:
+            async with self._resuming:
                 jobs, complete = await self._changed(query, max(0.0, now - since) + SLACK if known else RESUME_SECONDS)
         except QueueCoreError:
             jobs, complete = [], False

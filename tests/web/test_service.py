@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -11,15 +12,19 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobconsole.web.service import SOON, scale_of
+from jobconsole.web import service
+from jobconsole.web.http import Request
+from jobconsole.web.service import SOON, HealthPort, Scale, scale_of
 from queue_core import JobQueue
 from queue_core.model.rules import QueueRules
+from queue_core.runtime import end_tasks
 from queue_core.worker.options import (
     ProcessReport,
     ServiceManager,
@@ -29,6 +34,7 @@ from queue_core.worker.options import (
     read_vitals,
     write_vitals,
 )
+from queue_core.worker.supervisor import Service
 from tests.cli.running import Cli
 from tests.emptying import new_file
 from tests.waiting import PATIENCE, until
@@ -56,6 +62,26 @@ class TestReport:
         assert not ServiceReport((HANGS, HANGS), False).alive
         assert ServiceReport((HANGS,), True).alive, "what drains is not killed by a probe"
         assert HANGS.lag > 90
+
+
+async def test_a_store_that_does_not_answer_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+
+    async def hang(backend: object, rules: object, queue: str, slots: int) -> Scale:
+        begun.append(queue)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(service, "scale_of", hang)
+    monkeypatch.setattr(service, "open_backend", lambda settings: None)
+    monkeypatch.setattr(service, "FRESH", -1.0)
+    monkeypatch.setattr(service, "LIMIT", 0.01)
+    works = SimpleNamespace(settings={"queue_backend": "sqlite"}, options=SimpleNamespace(processes=1, concurrency=1))
+    port = HealthPort(cast(Service, works), "127.0.0.1", 0)
+    for _ in range(3):
+        assert (await port.scale(Request("GET", "/scale/mail"))).status == 503
+    assert begun == ["mail"]
+    await end_tasks(*(task for _, task in port._known.values()))
 
 
 class TestServiceManager:
@@ -227,3 +253,9 @@ class TestService:
             3,
             f"jobconsole: cannot listen on 127.0.0.1:{port}: Address already in use\n",
         )
+
+    def test_a_host_that_is_no_name_is_one_sentence(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        cli = Cli({"JOBS__QUEUE_BACKEND": "memory"})
+        answer = cli.process("worker", "run", "app:jobs", "--health-port", "0", "--health-host", "a..b")
+        assert (answer.code, answer.err) == (3, "jobconsole: cannot listen on a..b:0: this is no host\n")

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from jobconsole.web import events_app
-from jobconsole.web.stream import EventStreams, parse_query
+from jobconsole.web.stream import RESUMED_AT_ONCE, EventQuery, EventStreams, parse_query
 from queue_core import JobQueue
 from queue_core.client import feed
 from queue_core.errors import StoreUnavailable
 from queue_core.model.events import Event
+from queue_core.model.job import Job
 from tests.conformance.working import PATIENCE, working
 from tests.waiting import eventually
 
@@ -276,6 +277,31 @@ class TestApplication:
         await jobs.enqueue("send", {"to": "a"}, queue="mail")
         assert (await reading.next()).name == "created"
         await client.leave()
+
+    async def test_only_some_clients_resume_from_the_store_at_a_time(
+        self, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        resuming, go_on = 0, asyncio.Event()
+
+        async def changed(streams: EventStreams, query: EventQuery, seconds: float) -> tuple[list[Job], bool]:
+            nonlocal resuming
+            resuming += 1
+            await go_on.wait()
+            return [], True
+
+        monkeypatch.setattr(EventStreams, "_changed", changed)
+        app = events_app(jobs)
+        clients = [Client(app, headers=[(b"last-event-id", b"1767225600000-1")]) for _ in range(3 * RESUMED_AT_ONCE)]
+        for client in clients:
+            await client.start()
+        assert await eventually(lambda: resuming >= RESUMED_AT_ONCE)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert resuming == RESUMED_AT_ONCE
+        go_on.set()
+        assert await eventually(lambda: resuming == len(clients))
+        for client in clients:
+            await client.leave()
 
     async def test_refusals(self, jobs: JobQueue) -> None:
         app = events_app(jobs, readers=1)

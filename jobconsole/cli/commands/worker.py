@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import socket
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -104,15 +103,14 @@ def _run_with_health(service: Service, host: str, number: int) -> int:
     Raises:
         Unreachable: the port is in use, or the address is not of this machine.
     """
+    from jobconsole.web.http import why_not_listening
     from jobconsole.web.service import HealthPort
 
     health = HealthPort(service, host, number)
     try:
         bound = health.start()
-    except OSError as error:
-        # The errors of names have numbers of their own.
-        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        raise Unreachable(f"cannot listen on {host}:{number}: {reason}") from None
+    except (OSError, ValueError) as error:
+        raise Unreachable(f"cannot listen on {host}:{number}: {why_not_listening(error)}") from None
     logger.info("health: http://%s:%d/healthz", host, bound)
     try:
         return service.run()
