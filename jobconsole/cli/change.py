@@ -20,16 +20,7 @@ from jobconsole.cli.failures import (
     warn,
 )
 from jobconsole.cli.output import Output
-from jobconsole.cli.pace import (
-    add_rollout,
-    add_spread,
-    add_target,
-    confirm_new_queue,
-    end_of_limit,
-    options_and_rollout,
-    run_to_end,
-    submit_plan,
-)
+from jobconsole.cli.rollout import add_rollout, add_spread, add_target, options_and_rollout
 from jobconsole.cli.root import Parser, add_change
 from jobconsole.cli.selection import (
     JobSelection,
@@ -44,6 +35,7 @@ from jobconsole.cli.selection import (
     states_of,
 )
 from jobconsole.cli.session import connected
+from jobconsole.cli.submission import end_of_limit, run_to_end, submit_plan
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import WORDS
 from jobconsole.present.facts import in_words
@@ -57,14 +49,6 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 """Jobs that a dry run names, refusals that are explained one by one, and signatures that one operation is noted for."""
-
-_ALL = {
-    "": "all jobs",
-    "status=dead": "all dead jobs",
-    "trash:yes": "all jobs in the trash",
-    "status=dead trash:yes": "all dead jobs in the trash",
-}
-"""What operations on everything are noted for, by the filter."""
 
 
 def operate(options: argparse.Namespace, output: Output, verb: Verb, narrowed: Sequence[str] | None = None) -> int:
@@ -115,7 +99,7 @@ async def _planned(
     await search(jobs, options, chosen.where)
     wheres = () if chosen.where is None else (chosen.where,)
     signatures = await _signatures(jobs, chosen)
-    target = Target(_label(chosen), chosen.ids, wheres, signatures=signatures)
+    target = Target(chosen.label, chosen.ids, wheres, signatures=signatures)
     made = await plan(jobs.inspector, verb, target)
     changes, rollout = options_and_rollout(options, len(made.ids))
     made = replace(made, options=changes, rollout=rollout, why=options.why)
@@ -126,15 +110,6 @@ async def _planned(
     for sentence in warnings:
         warn(sentence)
     return made, warnings
-
-
-def _label(chosen: JobSelection) -> str:
-    from queue_core.model.filters import render
-
-    if chosen.where is not None:
-        asked = render(chosen.where)
-        return _ALL.get(asked, asked)
-    return f"job {chosen.ids[0]}" if len(chosen.ids) == 1 else f"{plural(len(chosen.ids), 'job')} by id"
 
 
 async def _signatures(jobs: JobQueue, chosen: JobSelection) -> tuple[str, ...]:
@@ -209,6 +184,20 @@ async def _confirm(jobs: JobQueue, verb: Verb, plan: Plan) -> None:
         confirm(what, typed=str(len(plan.ids)) if question == "count" else None)
     elif queue is not None:
         await confirm_new_queue(jobs, what, queue)
+
+
+async def confirm_new_queue(jobs: JobQueue, what: str, queue: str) -> None:
+    """Ask before jobs go into a queue that is not there yet, and on which no live worker would work.
+
+    Raises:
+        Refused: the answer is no, or there is no terminal to ask at.
+    """
+    overview = await jobs.inspector.overview()
+    known = any(one.name == queue for one in overview.queues)
+    if not known and not any(queue in worker.queues for worker in overview.workers if not worker.lost):
+        what += f" into queue '{queue}', which is new and on which no live worker works"
+        check_terminal(what)
+        confirm(what)
 
 
 def _empty(plan: Plan) -> Report:

@@ -13,6 +13,7 @@ from jobconsole.cli.failures import DONE, Missing, UsageError, note, progress, w
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import duration
 from jobconsole.cli.session import connected
+from jobconsole.format.humanize import plural
 from jobconsole.format.words import PART, canonical_id
 from queue_core.errors import FilterError, JobNotFound, QueueNotFound
 
@@ -31,12 +32,31 @@ _LONGEST_INPUT = 64 << 20
 """Bytes of ids that are read from standard input: more than a million."""
 
 
+_EVERYTHING = {
+    "": "all jobs",
+    "status=dead": "all dead jobs",
+    "trash:yes": "all jobs in the trash",
+    "status=dead trash:yes": "all dead jobs in the trash",
+}
+"""What operations on everything are noted for, by the filter."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobSelection:
     """Either ids, or a filter."""
 
     ids: tuple[str, ...] = ()
     where: Filter | None = None
+
+    @property
+    def label(self) -> str:
+        """What an operation on them is noted for."""
+        from queue_core.model.filters import render
+
+        if self.where is not None:
+            asked = render(self.where)
+            return _EVERYTHING.get(asked, asked)
+        return f"job {self.ids[0]}" if len(self.ids) == 1 else f"{plural(len(self.ids), 'job')} by id"
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.commands.causes import known_group_of
 from jobconsole.cli.failures import DONE, UsageError
 from jobconsole.cli.output import Output
-from jobconsole.cli.pace import begin_at
+from jobconsole.cli.rollout import begin_at
 from jobconsole.cli.root import Parser, add_change, positive
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import group_body

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jobconsole.actions.plan import Plan
-from jobconsole.cli.pace import submit_plan
+from jobconsole.cli.submission import submit_plan
 from queue_core import JobQueue
 from queue_core.client.operations import Operations
 from queue_core.errors import StoreUnavailable

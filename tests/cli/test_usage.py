@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from jobconsole.cli.pace import begin_at
+from jobconsole.cli.rollout import begin_at
 from jobconsole.cli.root import Parser, parser_of
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.dialect import load

@@ -8,7 +8,7 @@ import pytest
 
 from jobconsole.actions.command import changing, joined, looking
 from jobconsole.actions.plan import Target, Verb, changeable_only, dead_of
-from jobconsole.cli.pace import options_and_rollout
+from jobconsole.cli.rollout import options_and_rollout
 from jobconsole.cli.root import parser_of
 from jobconsole.cli.selection import selection_of
 from jobconsole.format.words import WORDS

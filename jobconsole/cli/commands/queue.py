@@ -8,10 +8,11 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from jobconsole.cli.change import confirm_new_queue
 from jobconsole.cli.failures import DONE, FAILED, Missing, note, progress, warn
 from jobconsole.cli.immediate import switch_each
 from jobconsole.cli.output import Output, TextColumn
-from jobconsole.cli.pace import confirm_new_queue, queue
+from jobconsole.cli.rollout import queue
 from jobconsole.cli.root import Parser, add_change, add_verbs
 from jobconsole.cli.selection import check_queue
 from jobconsole.cli.session import connected

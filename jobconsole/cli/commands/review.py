@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import DONE, Refused, note, prompt
 from jobconsole.cli.output import Output
-from jobconsole.cli.pace import changed_one
 from jobconsole.cli.root import Parser
 from jobconsole.cli.selection import add_filters, check_queue, check_signature, filter_of, hint_types, search
 from jobconsole.cli.session import connected
+from jobconsole.cli.submission import changed_one
 from jobconsole.format.humanize import plural
 from jobconsole.present.facts import attempts, moment
 from queue_core.errors import JobNotFound

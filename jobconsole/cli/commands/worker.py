@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.failures import DONE, Missing, Unreachable, UsageError, check_terminal, confirm
 from jobconsole.cli.immediate import in_turn, record, report_dry_run
 from jobconsole.cli.output import Output
-from jobconsole.cli.pace import queue
 from jobconsole.cli.reload import GRACE, watch
+from jobconsole.cli.rollout import queue
 from jobconsole.cli.root import Parser, add_change, add_verbs, duration, port, positive, size, whole
 from jobconsole.cli.selection import NAMED
 from jobconsole.cli.session import connected, settings_of, start_log
