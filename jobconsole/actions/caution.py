@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobconsole.actions.plan import NAMED, Plan, Target
-from jobconsole.core.rows import NAME
+from jobconsole.actions.plan import NAMED_TYPES, Plan, Target
+from jobconsole.core.rows import LONGEST_NAME
 from jobconsole.format.humanize import exact, plural
 from queue_core.errors import JobNotFound, OperationNotFound
 from queue_core.model.job import Job
@@ -18,13 +18,13 @@ from queue_core.ports.inspector import Inspector
 if TYPE_CHECKING:
     from queue_core.client.operations import Operations
 
-SAMPLE = 200
+SAMPLED_JOBS = 200
 """Jobs whose queue and type are looked at: the newest ones of a filter."""
-NAMED_IDS = 20
+SAMPLED_IDS = 20
 """Jobs that are looked at where they were named one by one."""
-OTHERS = 20
+COMPARED_OPERATIONS = 20
 """Operations whose members are compared, and the members of each."""
-MEMBERS = 20_000
+COMPARED_MEMBERS = 20_000
 
 
 class Served(NamedTuple):
@@ -47,7 +47,7 @@ async def cautions(inspector: Inspector, operations: Operations, target: Target,
     overview = await inspector.overview()
     queue, others = plan.options.queue, await _others(operations, frozenset(plan.ids))
     if queue is not None and not any(queue in worker.queues for worker in claiming(overview)):
-        name = safe(queue, NAME)
+        name = safe(queue, LONGEST_NAME)
         return [f"no live worker works on queue '{name}'; the jobs wait there until one does", *others]
     died = {job.release for job in jobs if job.release}
     return [*unserved(places, overview), *others, *released_elsewhere(died, places, overview)]
@@ -72,8 +72,8 @@ def released_elsewhere(died: Collection[str], places: Sequence[Served], overview
             elsewhere = any(one.types is None or place.type in one.types for one in workers for place in places)
             what = "queues" if elsewhere else "types"
             runs = f"which {'runs' if len(workers) == 1 else 'run'} other {what}"
-            release = safe(name, NAME)
-            sentences.append(f"they died on {safe(before, NAME)}; {release} is live on {number}, {runs}")
+            release = safe(name, LONGEST_NAME)
+            sentences.append(f"they died on {safe(before, LONGEST_NAME)}; {release} is live on {number}, {runs}")
     return sentences[:1]
 
 
@@ -81,8 +81,8 @@ async def _sampled(inspector: Inspector, target: Target) -> list[Job]:
     """Return some of the jobs."""
     found: list[Job] = []
     for where in target.wheres:
-        found += (await inspector.jobs(where, SAMPLE)).jobs
-    for job_id in target.ids[:NAMED_IDS]:
+        found += (await inspector.jobs(where, SAMPLED_JOBS)).jobs
+    for job_id in target.ids[:SAMPLED_IDS]:
         try:
             found.append(await inspector.get(job_id))
         except JobNotFound:
@@ -108,18 +108,19 @@ def unserved(places: Iterable[Served], overview: Overview) -> list[str]:
     if nowhere:
         sentences.append(f"no live worker runs {_named(nowhere)}: the jobs wait until one does")
     sentences += [
-        f"no live worker of queue '{safe(queue, NAME)}' runs {_named(types)}: the jobs wait until one does"
+        f"no live worker of queue '{safe(queue, LONGEST_NAME)}' runs {_named(types)}: the jobs wait until one does"
         for queue, types in elsewhere.items()
     ]
     paused = {queue.name for queue in overview.queues if queue.paused}
     sentences += [
-        f"queue '{safe(name, NAME)}' is paused: the jobs wait until it is resumed"
+        f"queue '{safe(name, LONGEST_NAME)}' is paused: the jobs wait until it is resumed"
         for name in dict.fromkeys(place.queue for place in places)
         if name in paused
     ]
     closed = {queue.name for queue in overview.queues if queue.closed}
     sentences += [
-        f"queue '{safe(name, NAME)}' is closed: these jobs go in all the same, and it is not empty before they ran"
+        f"queue '{safe(name, LONGEST_NAME)}' is closed: these jobs go in all the same, "
+        "and it is not empty before they ran"
         for name in dict.fromkeys(place.queue for place in places)
         if name in closed
     ]
@@ -127,17 +128,17 @@ def unserved(places: Iterable[Served], overview: Overview) -> list[str]:
 
 
 def _named(types: Iterable[str]) -> str:
-    names = [safe(name, NAME) for name in types]
-    more = f" and {plural(len(names) - NAMED, 'more type')}" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    names = [safe(name, LONGEST_NAME) for name in types]
+    more = f" and {plural(len(names) - NAMED_TYPES, 'more type')}" if len(names) > NAMED_TYPES else ""
+    return ", ".join(names[:NAMED_TYPES]) + more
 
 
 async def _others(operations: Operations, ids: frozenset[str]) -> list[str]:
     sentences = []
-    running = await operations.list_operations(OTHERS, unfinished=True)
+    running = await operations.list_operations(COMPARED_OPERATIONS, unfinished=True)
     for one in [one for one in running if one.request.verb == "retry" and one.done < one.total]:
         try:
-            pending = await operations.pending_ids(one.number, MEMBERS)
+            pending = await operations.pending_ids(one.number, COMPARED_MEMBERS)
         except OperationNotFound:
             continue
         if both := len(ids.intersection(pending)):
@@ -147,7 +148,7 @@ async def _others(operations: Operations, ids: frozenset[str]) -> list[str]:
 
 def other_sentence(one: Operation, both: int, more: bool) -> str:
     """Return that another operation retries so many of the same jobs, or would; `more`: at least so many."""
-    who = f"#{one.number} of {safe(one.request.author.user, NAME)}"
+    who = f"#{one.number} of {safe(one.request.author.user, LONGEST_NAME)}"
     these = f"{'at least ' if more else ''}{exact(both)} of these, too"
     if one.state in ("paused", "stopped"):
         return f"{who} is {one.state}; resumed, it retries {these}"

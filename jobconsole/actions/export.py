@@ -147,11 +147,11 @@ def state_folder() -> Path:
 
 Format = Literal["csv", "jsonl"]
 FORMATS: tuple[Format, ...] = ("csv", "jsonl")
-PAGE = 200
+PAGE_JOBS = 200
 """Jobs read at a time, and held at most."""
-ABREAST = 8
+READ_TOGETHER = 8
 """Jobs whose whole payload or traceback is read at the same time."""
-CELL = 32_000
+LONGEST_CELL = 32_000
 """Characters of a cell; a spreadsheet refuses more than 32,767."""
 COLUMNS = (
     "id", "type", "queue", "status", "priority", "tags", "retry_count", "max_retries", "losses", "crashes",
@@ -222,8 +222,8 @@ async def export_file(
 
 
 async def _pages(inspector: Inspector, target: Target) -> AsyncIterator[Sequence[Job]]:
-    for start in range(0, len(target.ids), PAGE):
-        yield [job for job_id in target.ids[start : start + PAGE] for job in await _found(inspector, job_id)]
+    for start in range(0, len(target.ids), PAGE_JOBS):
+        yield [job for job_id in target.ids[start : start + PAGE_JOBS] for job in await _found(inspector, job_id)]
     # A job that matches two filters is written once; ids alone take little room.
     seen: set[str] = set()
     for where in target.wheres:
@@ -237,7 +237,7 @@ async def _pages(inspector: Inspector, target: Target) -> AsyncIterator[Sequence
 async def _matching(inspector: Inspector, where: Filter) -> AsyncIterator[Sequence[Job]]:
     cursor: str | None = None
     while True:
-        page = await inspector.jobs(where, PAGE, cursor)
+        page = await inspector.jobs(where, PAGE_JOBS, cursor)
         yield page.jobs
         cursor = page.cursor
         if cursor is None:
@@ -250,7 +250,7 @@ async def whole(inspector: Inspector, jobs: Sequence[Job], tracebacks: bool = Fa
     Raises:
         StoreUnavailable: the store did not answer in time.
     """
-    turn = asyncio.Semaphore(ABREAST)
+    turn = asyncio.Semaphore(READ_TOGETHER)
 
     async def one(job: Job) -> Job:
         cut = job.payload is None or (job.status is Status.COMPLETED and job.result is None)
@@ -301,7 +301,7 @@ def cell(value: object) -> str:
         return "" if value is None else str(value)
     text = value.isoformat() if isinstance(value, datetime) else str(value)
     formula = text[:1] in _FORMULA or text.lstrip()[:1] in _FORMULA
-    shown = safe(text, CELL, newlines=True)
+    shown = safe(text, LONGEST_CELL, newlines=True)
     return f"'{shown}" if formula else shown
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from jobconsole.core.rows import LINE, NAME, JobLine, QueueLine, ended_at, job_line
+from jobconsole.core.rows import LONGEST_LINE, LONGEST_NAME, JobLine, QueueLine, ended_at, job_line
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.format.humanize import exact, span_of
 from queue_core.client.finding.inspector import progress_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from queue_core.client.operations import Operations
 
 
-NAMED = 3
+NAMED_TYPES = 3
 """Types that a warning names."""
 
 
@@ -79,8 +79,8 @@ def warnings(queue: str, types: Sequence[str], snapshot: Snapshot | None) -> lis
         found.append(f"'{name}' is closed: these jobs go in all the same, new ones do not")
     idle = [type_ for type_ in types if not any(worker.runs(queue, type_) for worker in snapshot.workers)]
     if idle:
-        others = f" and {len(idle) - NAMED} more types" if len(idle) > NAMED else ""
-        found.append(f"no live worker of '{name}' runs {', '.join(idle[:NAMED])}{others}")
+        others = f" and {len(idle) - NAMED_TYPES} more types" if len(idle) > NAMED_TYPES else ""
+        found.append(f"no live worker of '{name}' runs {', '.join(idle[:NAMED_TYPES])}{others}")
     elif not types and not any(
         queue in worker.queues and not (worker.lost or worker.quiet) for worker in snapshot.workers
     ):
@@ -329,9 +329,9 @@ async def run_submitted(
     return report
 
 
-PAGE = 200
+LOOKED_AT_JOBS = 200
 """Jobs that are looked at; of more, the newest ones."""
-SHOWN = 5
+NAMED_IN_FACTS = 5
 """Types and queues that are named."""
 
 Facts = tuple[tuple[str, str], ...]
@@ -349,7 +349,7 @@ async def breakdown(inspector: Inspector, target: Target) -> Facts:
         return await _sample(inspector, target.ids[0]) if target.ids and "sample" not in known else ()
     rows: list[JobLine] = []
     oldest: list[JobLine] = []
-    wanted, more = PAGE if "types" not in known else 1, False
+    wanted, more = LOOKED_AT_JOBS if "types" not in known else 1, False
     for where in target.wheres:
         page = await inspector.jobs(where, wanted)
         rows += [job_line(job) for job in page.jobs]
@@ -368,7 +368,7 @@ def facts_of(rows: Sequence[JobLine], seen: Sequence[JobLine] = (), more: bool =
 
     `seen`: those whose times are looked at, where they are others.
     """
-    types = Counter(row.type for row in rows).most_common(SHOWN)
+    types = Counter(row.type for row in rows).most_common(NAMED_IN_FACTS)
     queues = sorted({row.queue for row in rows})
     # In front: the end of a line is cut off at 80 columns.
     some = f"of the newest {exact(len(rows))}: " if more else ""
@@ -380,7 +380,7 @@ def facts_of(rows: Sequence[JobLine], seen: Sequence[JobLine] = (), more: bool =
         times = ("died", some + span_of([ended_at(row) for row in rows], last)), ("deleted", span_of(changes, last))
     return (
         ("types", some + ", ".join(f"{name} {exact(number)}" for name, number in types)),
-        ("queues", some + ", ".join(queues[:SHOWN])),
+        ("queues", some + ", ".join(queues[:NAMED_IN_FACTS])),
         *times,
         ("sample", rows[0].sample),
     )
@@ -391,4 +391,4 @@ async def _sample(inspector: Inspector, job_id: str) -> Facts:
         job = await inspector.get(job_id)
     except JobNotFound:
         return ()
-    return (("sample", f"{job.id[-4:]} {safe(job.type, NAME)}: {safe(job.error or job.status, LINE)}"),)
+    return (("sample", f"{job.id[-4:]} {safe(job.type, LONGEST_NAME)}: {safe(job.error or job.status, LONGEST_LINE)}"),)

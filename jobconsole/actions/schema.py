@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
 
 
-MOST = 20
+MOST_PROBLEMS = 20
 """Sentences about one payload."""
-LONGEST = 200
+LISTED_PARAMETERS = 20
+"""Names of parameters in one sentence."""
+LONGEST_MESSAGE = 200
 """Characters of a validator's message, which quotes the value."""
 
 _FORMATS = {"date-time": datetime, "date": date, "time": time, "duration": timedelta, "uuid": UUID}
@@ -50,7 +52,7 @@ def validate_payload(schema: Mapping[str, Any], payload: object) -> list[str]:
     except (Unresolvable, RecursionError) as error:
         raise SchemaUnusable(_short(str(error) or type(error).__name__)) from None
     found = dict.fromkeys(sentence for error in errors for sentence in _sentences(error))
-    return list(found)[:MOST]
+    return list(found)[:MOST_PROBLEMS]
 
 
 @cache
@@ -125,11 +127,11 @@ def _types(errors: Iterable[ValidationError]) -> str:
 
 def _where(path: Iterable[str | int]) -> str:
     parts = [str(part) for part in path]
-    return f"parameter '{safe('.'.join(parts), LONGEST)}'" if parts else "the payload"
+    return f"parameter '{safe('.'.join(parts), LONGEST_MESSAGE)}'" if parts else "the payload"
 
 
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"'{safe(name, 60)}'" for name in list(names)[:MOST])
+    return ", ".join(f"'{safe(name, 60)}'" for name in list(names)[:LISTED_PARAMETERS])
 
 
 def _kind(value: object) -> str:
@@ -144,4 +146,4 @@ def _kind(value: object) -> str:
 
 
 def _short(text: str) -> str:
-    return safe(" ".join(text.split()), LONGEST)
+    return safe(" ".join(text.split()), LONGEST_MESSAGE)

@@ -205,14 +205,14 @@ def overtaken(facts: SignatureFacts, shown: int, own: Collection[int]) -> str:
             continue
         earlier = {name for one, _, values in recent[:place] if one in own for name in values}
         later = {name for one, values, _ in recent[place:] if one in own for name in values}
-        if _SHOWN & later & set(after):
+        if _SET_BY_PEOPLE & later & set(after):
             return f"{_was_set(after)} was set meanwhile, and is replaced"
-        if _SHOWN & earlier & set(before):
+        if _SET_BY_PEOPLE & earlier & set(before):
             return f"{_was_set(after)} was set since, in place of yours"
     return ""
 
 
-_SHOWN = frozenset({"owner", "note", "state", "release", "until", "factor"})
+_SET_BY_PEOPLE = frozenset({"owner", "note", "state", "release", "until", "factor"})
 """What a person sets; the other fields follow."""
 
 

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from jobconsole.actions.plan import REVERSIBLE, Report
 from jobconsole.core.connection import Connection
-from jobconsole.core.rows import NAME
+from jobconsole.core.rows import LONGEST_NAME
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import IMMEDIATE, WORDS, Kind, not_opened
 from queue_core.client.operations import this_author
@@ -90,13 +90,13 @@ class ImmediateActions:
         operation = await self._connection.operations.drain_queue(queue, move_to, why=why)
         self._notes.append(operation.number)
         left = f"#{operation.number} drains {plural(operation.total, 'job')}" if operation.total else "it is empty"
-        words = f"{safe(queue, NAME)} {IMMEDIATE['queue', 'drain'].becomes}: {left}; P or u opens it"
+        words = f"{safe(queue, LONGEST_NAME)} {IMMEDIATE['queue', 'drain'].becomes}: {left}; P or u opens it"
         return words, operation.number
 
     def opened(self, drain: str, label: str, back: Sequence[Operation]) -> str:
         """Return what the undo of a drain came to, by the operations that it has made."""
         self._notes.extend(one.number for one in back)
-        return f"{safe(label, NAME)} takes new jobs again" if back else not_opened(drain, label)
+        return f"{safe(label, LONGEST_NAME)} takes new jobs again" if back else not_opened(drain, label)
 
     async def trigger(self, schedule: str) -> str:
         """Enqueue the job of a schedule now."""
@@ -123,7 +123,8 @@ class ImmediateActions:
             made = one.state == "done" or (one.request.verb == "drain" and one.state == "running")
             if about and made and not one.note and one.number not in self._notes:
                 past = IMMEDIATE[kind, one.request.verb].past
-                return f"{safe(one.request.author.user, NAME)} has {past} {safe(name, NAME)} since (#{one.number})"
+                user = safe(one.request.author.user, LONGEST_NAME)
+                return f"{user} has {past} {safe(name, LONGEST_NAME)} since (#{one.number})"
         return ""
 
     async def order(self, worker: str, label: str, order: WorkerOrder) -> str:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 
 DONE, FAILED, USAGE, UNREACHABLE, NOT_FOUND, REFUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
-_LONGEST = 2_000
+_LONGEST_MESSAGE = 2_000
 """Characters of one message; what is longer has text of a server or a job in it."""
 
 
@@ -62,7 +62,7 @@ _PACKAGES = {
 """Modules of an extra, and the extra's name."""
 
 
-def harmless(message: str, longest: int = _LONGEST) -> str:
+def harmless(message: str, longest: int = _LONGEST_MESSAGE) -> str:
     """Return a text without passwords and control characters, with at most so many characters."""
     # Imported only with a message to write: `--version` and `--help` start without the rest of the program.
     from queue_core.model.addresses import mask

@@ -23,7 +23,7 @@ _MAY_BE_EMPTY = {"prefix", "why"}
 """What an empty text means something for: keys without a prefix, no reason."""
 
 
-_LONGEST, _NAMED = 60, 5
+_LONGEST_UNKNOWN, _NAMED_UNKNOWN = 60, 5
 """Characters of an unknown argument, and how many of them, that an error names."""
 _NEGATIVE = re.compile(r"-\d[\d.]*[a-z]*")
 """A number or a duration below 0."""
@@ -50,8 +50,8 @@ class Parser(argparse.ArgumentParser):
         """Parse; what is unknown is named, the first ones and not at any length."""
         found, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            named = " ".join(harmless(word, _LONGEST) for word in unknown[:_NAMED])
-            self.error(f"unrecognized arguments: {named}{' …' if len(unknown) > _NAMED else ''}")
+            named = " ".join(harmless(word, _LONGEST_UNKNOWN) for word in unknown[:_NAMED_UNKNOWN])
+            self.error(f"unrecognized arguments: {named}{' …' if len(unknown) > _NAMED_UNKNOWN else ''}")
         return found
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -113,7 +113,7 @@ class Parser(argparse.ArgumentParser):
             before = dict(zip(self._given[1:], self._given, strict=False)).get(value, "")
             if not action.option_strings and before.startswith("-") and before not in self._option_string_actions:
                 # the value of an option that there is not
-                self.error(f"unrecognized arguments: {harmless(before, _LONGEST)}")
+                self.error(f"unrecognized arguments: {harmless(before, _LONGEST_UNKNOWN)}")
             raise UsageError(f"{_subject(action)} '{value}'{_nearest(str(value), action.choices)}")
 
 

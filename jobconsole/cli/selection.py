@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _FLAGS = {"type": ":=", "queue": ":=", "tag": ":=", "signature": ":", "status": ":"}
 """Options that are one term of a filter, with the sign between field and value."""
-_SLICE = 0.4
+_PROGRESS_SECONDS = 0.4
 """Seconds between two lines that show how far a search is."""
 _LONGEST_INPUT = 64 << 20
 """Bytes of ids that are read from standard input: more than a million."""
@@ -200,11 +200,11 @@ def canonical(job_id: str) -> str:
     return found
 
 
-WHOLE = 36
+WHOLE_ID = 36
 """Characters of a whole id."""
-PAGE, PAGES = 200, 10
+PAGE_JOBS, MOST_PAGES = 200, 10
 """Jobs that are read at a time, and how often, for an id whose middle is left out."""
-NAMED = 4
+NAMED_IDS = 4
 """Ids that the sentence about an ambiguous one names."""
 
 
@@ -218,7 +218,7 @@ async def find_id(jobs: JobQueue, given: str) -> str:
         UsageError: several have, or too many begin so to find the one that ends so.
     """
     part = PART.fullmatch(given)
-    if part is not None and len(given) == WHOLE:
+    if part is not None and len(given) == WHOLE_ID:
         return given
     if part is None:
         raise JobNotFound(given)
@@ -229,8 +229,8 @@ async def find_id(jobs: JobQueue, given: str) -> str:
     if not found:
         raise JobNotFound(given)
     if len(found) > 1:
-        named = ", ".join(found[:NAMED])
-        raise UsageError(f"'{given}' is part of several ids: {named}{' and others' if len(found) > NAMED else ''}")
+        named = ", ".join(found[:NAMED_IDS])
+        raise UsageError(f"'{given}' is part of several ids: {named}{' and others' if len(found) > NAMED_IDS else ''}")
     return found[0]
 
 
@@ -256,10 +256,10 @@ async def states_of(jobs: JobQueue, ids: Sequence[str]) -> dict[str, tuple[Statu
     from queue_core.model.filters import Filter, set_of
 
     found: dict[str, tuple[Status, bool]] = {}
-    for start in range(0, len(ids), PAGE):
-        named = set_of("ids", ids[start : start + PAGE])
+    for start in range(0, len(ids), PAGE_JOBS):
+        named = set_of("ids", ids[start : start + PAGE_JOBS])
         for trash in (False, True):
-            page = await jobs.inspector.jobs(Filter((named,), trash), PAGE)
+            page = await jobs.inspector.jobs(Filter((named,), trash), PAGE_JOBS)
             found |= {job.id: (job.status, trash) for job in page.jobs}
     return found
 
@@ -269,14 +269,14 @@ async def _begin_so(jobs: JobQueue, given: str, head: str, tail: str, trash: boo
 
     where, cursor = Filter((Term("id", "=", head),), trash), None
     found: list[str] = []
-    for _ in range(PAGES if tail else 1):
-        page = await jobs.inspector.jobs(where, PAGE if tail else NAMED + 1, cursor)
+    for _ in range(MOST_PAGES if tail else 1):
+        page = await jobs.inspector.jobs(where, PAGE_JOBS if tail else NAMED_IDS + 1, cursor)
         found += [job.id for job in page.jobs if job.id.endswith(tail)]
         cursor = page.cursor
-        if cursor is None or len(found) > NAMED:
+        if cursor is None or len(found) > NAMED_IDS:
             return found
     if tail and len(found) != 1:
-        raise UsageError(f"more than {PAGE * PAGES:,} ids begin like '{given}'; give more of it")
+        raise UsageError(f"more than {PAGE_JOBS * MOST_PAGES:,} ids begin like '{given}'; give more of it")
     return found
 
 
@@ -296,7 +296,7 @@ async def search(jobs: JobQueue, options: argparse.Namespace, where: Filter | No
 
     ends = time.monotonic() + SEARCH_SECONDS
     try:
-        while (found := await search_texts(jobs.inspector, where, _SLICE)) is not None and not (
+        while (found := await search_texts(jobs.inspector, where, _PROGRESS_SECONDS)) is not None and not (
             found.done or found.full
         ):
             progress(searched_phrase(found))

@@ -31,7 +31,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     Raises:
         CommandError: it does not run.
     """
-    from jobconsole.core.rows import NAME
+    from jobconsole.core.rows import LONGEST_NAME
     from jobconsole.format.glyphs import UNICODE
     from jobconsole.format.spans import RenderContext
     from jobconsole.present.stack import SILENT, read_stack, stack_body, stack_lines, unmoved_since
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             for line in stack_lines(stacks, options.frames, context, WIDTH, "--frames"):
                 output.line("".join(text for text, _ in line).rstrip())
         if asked is not None and silent:
-            fail(f"worker {safe(asked.worker, NAME)} {SILENT}")
+            fail(f"worker {safe(asked.worker, LONGEST_NAME)} {SILENT}")
         return FAILED if silent else DONE
 
     return connected(options, output, ask, "" if options.kept else "job stack")

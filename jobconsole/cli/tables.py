@@ -84,7 +84,7 @@ def _job_row(job: Job) -> tuple[object, ...]:
     return (job.id, job.type, job.queue, status, job.priority, tries, moment(job.updated_at), error)
 
 
-_LONGEST = 20_000
+_LONGEST_BLOCK = 20_000
 """Characters of a payload, result or traceback that `show` prints; --json has all of it."""
 LAST_LINES = 10
 """Lines of its log that `show` prints; `logs` has all of it."""
@@ -137,7 +137,7 @@ def _show_operations(output: Output, operations: Sequence[Operation]) -> None:
 def _block(output: Output, title: str, text: str) -> None:
     output.line()
     output.line(f"{title}:")
-    for line in safe(text, _LONGEST, newlines=True).rstrip("\n").split("\n"):
+    for line in safe(text, _LONGEST_BLOCK, newlines=True).rstrip("\n").split("\n"):
         output.line(f"  {line}")
 
 

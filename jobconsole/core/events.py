@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from math import isfinite
 
-from jobconsole.core.rows import LINE, NAME
+from jobconsole.core.rows import LONGEST_LINE, LONGEST_NAME
 from jobconsole.format.humanize import duration, elapsed
 from queue_core.model.events import Event, EventBatch, EventName
 from queue_core.model.filters import Filter, Term
@@ -123,10 +123,9 @@ def _texts(event: Event) -> Iterable[str]:
 
 def event_line(number: int, at: float, event: Event) -> EventLine:
     """Return an event as a list shows it, its texts harmless."""
-    return EventLine(
-        number, at, safe(event.event, 20), safe(event.id, NAME), safe(event.type, NAME), safe(event.queue, NAME),
-        safe(", ".join(_words(event, at)), LINE),
-    )  # fmt: skip
+    job_id, type_, queue = (safe(text, LONGEST_NAME) for text in (event.id, event.type, event.queue))
+    details = safe(", ".join(_words(event, at)), LONGEST_LINE)
+    return EventLine(number, at, safe(event.event, 20), job_id, type_, queue, details)
 
 
 def _words(event: Event, at: float) -> Iterator[str]:

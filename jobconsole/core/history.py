@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from jobconsole.core.rows import LINE, NAME, lives
+from jobconsole.core.rows import LONGEST_LINE, LONGEST_NAME, lives
 from jobconsole.format.humanize import duration, seconds_between
 from jobconsole.format.words import IMMEDIATE, WORDS
 from queue_core.model.job import Attempt, Job
@@ -134,13 +134,15 @@ def timeline(job: Job, attempts: Sequence[Attempt], operations: Sequence[Operati
 def operated(operation: Operation) -> str:
     """Return what an operation did to a job: by whom, in which operation, why."""
     request = operation.request
-    where = f" to {safe(request.options.queue, NAME)}" if request.options.queue is not None else ""
+    where = f" to {safe(request.options.queue, LONGEST_NAME)}" if request.options.queue is not None else ""
     # The reason; of an edit, which job was made from which.
     text = ": ".join(
-        safe(text, LINE) for text in (request.why, operation.note if request.verb == "edit" else "") if text
+        safe(text, LONGEST_LINE) for text in (request.why, operation.note if request.verb == "edit" else "") if text
     )
-    past = PAST.get(request.verb, safe(request.verb, NAME))
-    return f"{past}{where} by {safe(request.author.user, NAME)} (#{operation.number}){': ' if text else ''}{text}"
+    past = PAST.get(request.verb, safe(request.verb, LONGEST_NAME))
+    return (
+        f"{past}{where} by {safe(request.author.user, LONGEST_NAME)} (#{operation.number}){': ' if text else ''}{text}"
+    )
 
 
 def _between(times: Sequence[datetime], before: Attempt, after: Attempt) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from jobconsole.core.rows import NAME
+from jobconsole.core.rows import LONGEST_NAME
 from queue_core.model.report import HISTOGRAM_BOUNDS, Tally
 from queue_core.model.text import safe
 
@@ -124,7 +124,7 @@ def by_type(tallies: Iterable[Tally]) -> dict[str, TypeTotals]:
 def type_line(name: str, totals: TypeTotals) -> TypeLine:
     """Return a type as a list shows it."""
     p50, p95, p99 = (quantile(totals.buckets, part) for part in (0.5, 0.95, 0.99))
-    return TypeLine(safe(name, NAME), totals.completed + totals.failed, totals.failed, p50, p95, p99)
+    return TypeLine(safe(name, LONGEST_NAME), totals.completed + totals.failed, totals.failed, p50, p95, p99)
 
 
 def quantile(buckets: Mapping[int, int], part: float, bounds: Sequence[float] = HISTOGRAM_BOUNDS) -> Quantile | None:

@@ -18,13 +18,13 @@ from queue_core.ports.inspector import Inspector
 T = TypeVar("T")
 
 
-PAGE = 200
+PAGE_ROWS = 200
 """Rows read at a time."""
-AHEAD = 100
+ROWS_AHEAD = 100
 """Rows before the end of what is loaded at which the next page is wanted."""
-MOST = 20_000
+MOST_ROWS = 20_000
 """Rows held at most; the title shows when there are more."""
-TOGETHER = 10
+READ_TOGETHER = 10
 """Rows that are read one by one at a time."""
 _OVER = frozenset({Status.COMPLETED, Status.CANCELLED})
 
@@ -56,11 +56,11 @@ class Window:
     @property
     def full(self) -> bool:
         """Whether the list continues but no more of it is held."""
-        return not self.complete and len(self.rows) >= MOST
+        return not self.complete and len(self.rows) >= MOST_ROWS
 
     def wants(self, last_visible: int) -> bool:
         """Whether the next page should be read, given the last row on the screen."""
-        return not self.loaded or (not self.complete and not self.full and last_visible + AHEAD >= len(self.rows))
+        return not self.loaded or (not self.complete and not self.full and last_visible + ROWS_AHEAD >= len(self.rows))
 
     async def read_more(self, inspector: Inspector) -> None:
         """Read the page after the last row.
@@ -119,11 +119,11 @@ class Window:
         # What has ended well changes no more, but by an operator.
         held = [row for row in shown if row.status not in _OVER]
         found: dict[str, JobLine] = {}
-        for start in range(0, len(held), TOGETHER):
+        for start in range(0, len(held), READ_TOGETHER):
             # The queue narrows the search, where a store keeps each queue for itself.
             wheres = [
                 self.where.having(Term("id", "=", row.id.replace("-", "")), Term("queue", "=", row.queue))
-                for row in held[start : start + TOGETHER]
+                for row in held[start : start + READ_TOGETHER]
             ]
             pages = await asyncio.gather(*(inspector.jobs(where, 1) for where in wheres))
             found |= {job.id: job_line(job, self.fields) for page in pages for job in page.jobs}
@@ -135,7 +135,7 @@ class Window:
         await search_texts(inspector, self.where)
         if after not in self.cursors:
             return frozenset()
-        page = await inspector.jobs(self.where, PAGE, self.cursors[after], self.order)
+        page = await inspector.jobs(self.where, PAGE_ROWS, self.cursors[after], self.order)
         if after and after not in self.places:
             # It went while the page was read: where that belongs now is not known.
             return frozenset()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from jobconsole.core.rows import LINE, NAME
+from jobconsole.core.rows import LONGEST_LINE, LONGEST_NAME
 from jobconsole.format.glyphs import Glyphs
 from jobconsole.format.humanize import exact, moment_of
 from jobconsole.format.spans import Spans
@@ -93,12 +93,12 @@ def operation_line(operation: Operation) -> OperationLine:
     request = operation.request
     return OperationLine(
         operation=operation,
-        verb=safe(request.verb, NAME),
-        label=safe(request.label, LINE),
-        user=safe(request.author.user, NAME),
-        host=safe(request.author.host, NAME),
-        why=safe(request.why, LINE),
-        note=safe(operation.note, LINE),
+        verb=safe(request.verb, LONGEST_NAME),
+        label=safe(request.label, LONGEST_LINE),
+        user=safe(request.author.user, LONGEST_NAME),
+        host=safe(request.author.host, LONGEST_NAME),
+        why=safe(request.why, LONGEST_LINE),
+        note=safe(operation.note, LONGEST_LINE),
     )
 
 
@@ -125,7 +125,7 @@ def operations_line(lines: Sequence[OperationLine], glyphs: Glyphs) -> Spans:
     waiting = sum(bool(line.operation.waits_for) and line.operation.state == "running" for line in lines)
     counts = Counter(line.operation.state for line in lines)
     going = counts["running"] + counts["preparing"] - waiting
-    awaited = safe(next(iter(releases)), NAME) if len(releases) == 1 else "releases"
+    awaited = safe(next(iter(releases)), LONGEST_NAME) if len(releases) == 1 else "releases"
     words: tuple[tuple[int, str, str], ...] = (
         (counts["stopped"], f"{glyphs.alert} {counts['stopped']} stopped", "bad"),
         (counts["paused"], f"{glyphs.pause} {counts['paused']} paused", "warn"),
@@ -331,7 +331,7 @@ def retry_sentence(operation: Operation, outcomes: Outcomes, now: datetime) -> s
         what = f"ramp {stage.number} of {stage.of}, retried"
     some = f" (the last {exact(outcomes.looked)})" if outcomes.looked < operation.processed else ""
     state = "" if operation.state == "done" else f", {operation.state}"
-    user = safe(operation.request.author.user, NAME)
+    user = safe(operation.request.author.user, LONGEST_NAME)
     came = f"{what} {exact(operation.processed)}: {outcome_words(outcomes) or 'nothing known'}{some}"
     return f"{moment_of(operation.created_at, now)} {user}: {came}{state} (#{operation.number})"
 

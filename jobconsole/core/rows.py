@@ -17,11 +17,11 @@ from queue_core.model.text import safe
 T = TypeVar("T")
 
 
-NAME = 120
+LONGEST_NAME = 120
 """Characters of a name that are kept."""
-FIELD = 60
+LONGEST_FIELD = 60
 """Characters of a field of a payload that are kept."""
-LINE = 400
+LONGEST_LINE = 400
 """Characters of an error or message that are kept."""
 
 
@@ -81,8 +81,8 @@ def job_line(job: Job, paths: Sequence[str] = ()) -> JobLine:
     """Return the job as a list shows it; `paths`: fields of its payload."""
     return JobLine(
         id=job.id,
-        type=safe(job.type, NAME),
-        queue=safe(job.queue, NAME),
+        type=safe(job.type, LONGEST_NAME),
+        queue=safe(job.queue, LONGEST_NAME),
         status=job.status,
         priority=job.priority,
         created_at=job.created_at,
@@ -90,18 +90,18 @@ def job_line(job: Job, paths: Sequence[str] = ()) -> JobLine:
         run_at=job.run_at,
         started_at=job.started_at,
         completed_at=job.completed_at,
-        error=safe(job.error or "", LINE),
+        error=safe(job.error or "", LONGEST_LINE),
         signature=job.signature or "",
         kind=job.failure_kind or "",
         retry_count=job.retry_count,
         max_retries=job.max_retries,
         crashes=job.crashes,
         progress=job.progress,
-        message=safe(job.progress_message, LINE),
-        worker=safe(job.worker or "", NAME),
+        message=safe(job.progress_message, LONGEST_LINE),
+        worker=safe(job.worker or "", LONGEST_NAME),
         token=job.token,
         trashed=job.trashed_at is not None,
-        release=safe(job.release or "", NAME),
+        release=safe(job.release or "", LONGEST_NAME),
         fields=_fields(job, paths) if paths else (),
     )
 
@@ -110,16 +110,16 @@ def _fields(job: Job, paths: Sequence[str]) -> tuple[str, ...] | None:
     if job.payload is None:
         return None
     found = leaves(job.payload)
-    return tuple(safe(found[path].text, FIELD) if path in found else "" for path in paths)
+    return tuple(safe(found[path].text, LONGEST_FIELD) if path in found else "" for path in paths)
 
 
 def clean_signature(info: SignatureInfo) -> SignatureInfo:
     """Return the group with harmless texts."""
     return replace(
         info,
-        title=safe(info.title, LINE),
-        types=tuple((safe(name, NAME), number) for name, number in info.types),
-        queues=tuple(safe(name, NAME) for name in info.queues),
+        title=safe(info.title, LONGEST_LINE),
+        types=tuple((safe(name, LONGEST_NAME), number) for name, number in info.types),
+        queues=tuple(safe(name, LONGEST_NAME) for name in info.queues),
     )
 
 
@@ -132,11 +132,11 @@ def clean_worker(info: WorkerInfo) -> WorkerInfo:
     """Return the worker with harmless texts."""
     return replace(
         info,
-        host=safe(info.host, NAME),
-        version=safe(info.version, NAME),
-        release=None if info.release is None else safe(info.release, NAME),
-        queues=tuple(safe(name, NAME) for name in info.queues),
-        types=None if info.types is None else tuple(safe(name, NAME) for name in info.types),
+        host=safe(info.host, LONGEST_NAME),
+        version=safe(info.version, LONGEST_NAME),
+        release=None if info.release is None else safe(info.release, LONGEST_NAME),
+        queues=tuple(safe(name, LONGEST_NAME) for name in info.queues),
+        types=None if info.types is None else tuple(safe(name, LONGEST_NAME) for name in info.types),
     )
 
 
@@ -190,7 +190,7 @@ def queue_line(info: QueueInfo) -> QueueLine:
     depth = bands(info)
     return QueueLine(
         name=info.name,
-        label=safe(info.name, NAME),
+        label=safe(info.name, LONGEST_NAME),
         paused=info.paused,
         high=depth["high"],
         normal=depth["normal"],

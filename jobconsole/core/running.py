@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from jobconsole.core.rows import LINE, NAME, JobLine
+from jobconsole.core.rows import LONGEST_LINE, LONGEST_NAME, JobLine
 from queue_core.model.events import Event, EventName
 from queue_core.model.text import safe
 
@@ -117,7 +117,7 @@ class RunningJobs:
             elif len(self.live) >= LIVE_LIMIT:
                 self.dropped = True
                 return None
-            job = RunningJob(job_id, token, safe(type_, NAME), safe(queue, NAME), started)
+            job = RunningJob(job_id, token, safe(type_, LONGEST_NAME), safe(queue, LONGEST_NAME), started)
             self.live[job_id] = job
         job.touched = max(job.touched, steady)
         return job
@@ -127,12 +127,12 @@ class RunningJobs:
         if event.event == EventName.CLAIMED:
             priority = extra.get("priority")
             job.priority = priority if isinstance(priority, int) else job.priority
-            job.worker = safe(str(extra.get("worker", job.worker)), NAME)
+            job.worker = safe(str(extra.get("worker", job.worker)), LONGEST_NAME)
             return
         progress = extra.get("progress")
         if isinstance(progress, int | float):
             job.progress = max(0, min(100, int(progress)))
-        job.message = safe(str(extra.get("message", "")), LINE)
+        job.message = safe(str(extra.get("message", "")), LONGEST_LINE)
 
     def _end(self, job_id: str, token: int, outcome: str, steady: float, sure: bool = True) -> None:
         job = self.live.get(job_id)

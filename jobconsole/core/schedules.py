@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from jobconsole.core.rows import NAME, JobLine
+from jobconsole.core.rows import LONGEST_NAME, JobLine
 from queue_core.errors import ConfigurationError
 from queue_core.model.filters import Filter, Term, contains, payload_holds
 from queue_core.model.schedule import PassedTick, Planned, Schedule
@@ -59,7 +59,7 @@ class TickLine:
 def schedule_line(planned: Planned) -> ScheduleLine:
     """Return the schedule as a list shows it."""
     one = planned.schedule
-    texts = (safe(text, NAME) for text in (one.name, one.type, one.queue, one.cron, one.tz))
+    texts = (safe(text, LONGEST_NAME) for text in (one.name, one.type, one.queue, one.cron, one.tz))
     return ScheduleLine(planned, *texts)
 
 

@@ -22,7 +22,7 @@ MOST_TYPES = 100
 """Labels of types; each costs some 25 time series, and who enqueues chooses the names."""
 MOST_RELEASES = 100
 """Labels of releases: those of the most workers."""
-LONGEST = 120
+LONGEST_LABEL = 120
 """Characters of a label."""
 OTHER = "other"
 
@@ -47,7 +47,7 @@ class TypeNames:
         names = sorted(counts.keys() | announced, key=lambda name: (name not in announced, -counts[name], name))
         for name in names:
             if name not in self._chosen and self._may(name):
-                self._chosen[name] = safe(name, LONGEST)
+                self._chosen[name] = safe(name, LONGEST_LABEL)
         return {name: self._chosen.get(name, OTHER) for name in names}
 
     def _may(self, name: str) -> bool:
@@ -113,7 +113,7 @@ def _about_now(overview: Overview, queues: Sequence[str]) -> Iterator[Metric]:
     yield _values("job_queue_oldest_enqueued_timestamp_seconds", oldest)
     workers: Counter[tuple[str, ...]] = Counter((worker.state,) for worker in overview.workers)
     yield _values("job_workers", {(state,): workers[state,] for state in WORKER_STATES})
-    releases = Counter((safe(worker.release or "", LONGEST),) for worker in overview.workers if not worker.lost)
+    releases = Counter((safe(worker.release or "", LONGEST_LABEL),) for worker in overview.workers if not worker.lost)
     yield _values("jobs_worker_info", dict(releases.most_common(MOST_RELEASES)))
     yield _values("job_handlers_stuck", {(): sum(worker.stuck for worker in overview.workers if not worker.lost)})
 

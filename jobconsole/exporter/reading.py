@@ -24,7 +24,7 @@ T = TypeVar("T")
 logger = logging.getLogger("jobconsole.exporter")
 
 
-LIMIT = 2.5
+READ_SECONDS = 2.5
 """Seconds for a read of everything; below the 10 s of a scrape, and longer than a healthy store ever takes."""
 
 
@@ -74,7 +74,7 @@ class Reader:
         inspector: Inspector,
         dispatcher: Dispatcher | None,
         store: str = "postgres",
-        limit: float = LIMIT,
+        limit: float = READ_SECONDS,
         check_writes: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._inspector = inspector

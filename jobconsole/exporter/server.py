@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
 
 from jobconsole.exporter.collector import MOST_TYPES, JobsCollector, TypeNames
-from jobconsole.exporter.reading import LIMIT, Reader, Reading
+from jobconsole.exporter.reading import READ_SECONDS, Reader, Reading
 from jobconsole.web.auth import BasicAuth
 from jobconsole.web.http import Guard, Handler, HttpServer, Request, Response, plain, why_not_listening
 from jobconsole.web.stream import CONTENT_TYPE, HEADERS, EventStreams, parse_query
@@ -55,7 +55,7 @@ class ExporterOptions:
     # 0: a free one
     port: int = DEFAULT_PORT
     # seconds for reading all back-ends
-    limit: float = LIMIT
+    limit: float = READ_SECONDS
     # job types with a label of their own; none: the first `most_types`
     types: tuple[str, ...] = ()
     most_types: int = MOST_TYPES

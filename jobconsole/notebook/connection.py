@@ -24,7 +24,7 @@ STOP_SECONDS = 10.0
 """How long an interrupted call may take to end in order: an operation is then cancelled in the store."""
 NOTICE_SECONDS = 0.3
 """Between two looks for an interrupt."""
-_LONGEST = 2_000
+_LONGEST_SENTENCE = 2_000
 """Characters of an error's sentence."""
 
 
@@ -195,4 +195,4 @@ def in_one_sentence() -> Iterator[None]:
 
 def sentence_of(error: BaseException) -> str:
     """Return an error as one harmless line, without passwords of addresses."""
-    return f"{type(error).__name__}: {safe(mask(str(error)), _LONGEST)}"
+    return f"{type(error).__name__}: {safe(mask(str(error)), _LONGEST_SENTENCE)}"

@@ -23,7 +23,7 @@ from queue_core.model.text import safe
 
 TEXT_WIDTH = 160
 """Characters of a line where there is no HTML."""
-LONGEST = 20_000
+LONGEST_TEXT = 20_000
 """Characters of a payload, a result or a traceback."""
 
 
@@ -132,7 +132,7 @@ def _block_html(block: Block, context: RenderContext) -> str:
         )
         return f'<table class="jc"><tbody>{"".join(rows)}</tbody></table>'
     if isinstance(block, TextBlock):
-        text = escape(safe(block.text, LONGEST, newlines=True))
+        text = escape(safe(block.text, LONGEST_TEXT, newlines=True))
         opened = " open" if block.unfolded else ""
         return f"<details{opened}><summary>{escape(block.title)}</summary><pre>{text}</pre></details>"
     return _table_html(block, context)
@@ -176,7 +176,7 @@ def _block_text(block: Block, context: RenderContext) -> list[str]:
         facts = [(fact.label, fact.text(), fact.tone) for fact in block.facts if fact.known]
         return [_plain(line) for line in labelled(facts, TEXT_WIDTH)]
     if isinstance(block, TextBlock):
-        lines = safe(block.text, LONGEST, newlines=True).rstrip("\n").split("\n")
+        lines = safe(block.text, LONGEST_TEXT, newlines=True).rstrip("\n").split("\n")
         return [f"{block.title}:", *(f"  {line}" for line in lines)]
     title = [block.title] if block.title else []
     if not block.rows:

@@ -24,7 +24,7 @@ from jobconsole.present.facts import moment
 from queue_core.errors import InvalidArgument, QueueCoreError
 from queue_core.model.filters import Filter
 
-SHOWN = 8
+SHOWN_ROWS = 8
 """Groups of dead jobs and running jobs of a live display."""
 LEAST_SECONDS = 0.2
 """Between two reads."""
@@ -35,7 +35,7 @@ class LiveDisplay(Drawing):
 
     def __init__(self, connection: NotebookConnection, where: Filter, every: float, seconds: float) -> None:
         self._connection = connection
-        self._needs = SnapshotNeeds(where=where, signatures=SHOWN, running=SHOWN)
+        self._needs = SnapshotNeeds(where=where, signatures=SHOWN_ROWS, running=SHOWN_ROWS)
         self._every = every
         self._seconds = seconds
         self._snapshot: Snapshot | None = None

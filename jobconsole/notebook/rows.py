@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-SHOWN = 20
+SHOWN_JOBS = 20
 """Jobs of a table in a notebook."""
-PAGE = 1_000
+PAGE_JOBS = 1_000
 """Jobs that are read at a time."""
-BATCH = 10_000
+BATCH_JOBS = 10_000
 """Jobs of a batch by default: some 3 MB."""
-TEXT = 4_000
+LONGEST_TEXT = 4_000
 """Characters of a name or an error in a data frame."""
 
 
@@ -54,7 +54,7 @@ class JobRows(Drawing):
         """
         return self._connection.run(self._connection.jobs.count(self.where, at_most=at_most))
 
-    def head(self, limit: int = SHOWN) -> list[Job]:
+    def head(self, limit: int = SHOWN_JOBS) -> list[Job]:
         """Return the first jobs, at most 1,000.
 
         Raises:
@@ -65,16 +65,16 @@ class JobRows(Drawing):
     def blocks(self) -> Iterator[Block]:
         """Yield the first jobs as a table, with their number."""
         jobs, most = self._connection.jobs, 100_000
-        page = self._connection.run(jobs.list(self.where, limit=SHOWN))
+        page = self._connection.run(jobs.list(self.where, limit=SHOWN_JOBS))
         yield jobs_table(page.jobs, empty=f"no jobs: {safe(render(self.where))}")
         if page.cursor is not None:
             number = self._connection.run(jobs.count(self.where, at_most=most))
-            yield note(f"the newest {SHOWN} of {'more than ' * (number >= most)}{number:,}")
+            yield note(f"the newest {SHOWN_JOBS} of {'more than ' * (number >= most)}{number:,}")
         yield as_of(self.now())
 
     # -- data frames
 
-    def batches(self, rows: int = BATCH, *, payload: bool = False) -> Iterator[pyarrow.RecordBatch]:
+    def batches(self, rows: int = BATCH_JOBS, *, payload: bool = False) -> Iterator[pyarrow.RecordBatch]:
         """Yield the jobs as record batches of Arrow, each of at most so many rows, so that memory stays flat.
 
         `payload`: with a column of the payloads as JSON. Texts are made harmless, as everywhere in a notebook.
@@ -136,7 +136,7 @@ class JobRows(Drawing):
         thread, inspector = self._connection.thread, self._connection.jobs.inspector
 
         async def read(cursor: str | None) -> tuple[Sequence[Job], str | None]:
-            page = await inspector.jobs(self.where, PAGE, cursor)
+            page = await inspector.jobs(self.where, PAGE_JOBS, cursor)
             return await whole(inspector, page.jobs) if payload else page.jobs, page.cursor
 
         with in_one_sentence():
@@ -190,7 +190,7 @@ def _batch(arrow: Any, schema: Any, jobs: Sequence[Job]) -> Any:
 
 def _value(job: Job, name: str) -> Any:
     value = getattr(job, name)
-    return safe(value, TEXT) if isinstance(value, str) else value
+    return safe(value, LONGEST_TEXT) if isinstance(value, str) else value
 
 
 def _payload(job: Job) -> str:
@@ -201,7 +201,7 @@ def _payload(job: Job) -> str:
 _WIDEST = 10
 """Characters that an unseen one becomes at most."""
 _VALUES: dict[str, Callable[[Job, str], Any]] = {
-    "tags": lambda job, name: [safe(tag, TEXT) for tag in job.tags],
+    "tags": lambda job, name: [safe(tag, LONGEST_TEXT) for tag in job.tags],
     # JSON with everything escaped that is not plain ASCII; where the stored text is no JSON, that text.
     "payload": lambda job, name: _payload(job),
 }

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from queue_core.model.report import QueueInfo, SignatureInfo, WorkerInfo
     from queue_core.model.schedule import Planned
 
-LONGEST = 600
+LONGEST_VALUE = 600
 """Characters of a value that are shown."""
 
 Value = str | int | datetime | None
@@ -46,7 +46,7 @@ class Fact(NamedTuple):
         """Return the value, harmless; a moment of the same day as `now` as its time alone."""
         if isinstance(self.value, datetime):
             return moment(self.value) if now is None else moment_of(self.value, now)
-        return "" if self.value is None else safe(str(self.value), LONGEST)
+        return "" if self.value is None else safe(str(self.value), LONGEST_VALUE)
 
 
 Facts = tuple[Fact, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from jobconsole.core.history import Difference, FactChange, Happening, difference, pairs, timeline
-from jobconsole.core.rows import LINE, NAME
+from jobconsole.core.rows import LONGEST_LINE, LONGEST_NAME
 from jobconsole.core.tracebacks import Section, StackFrame, parse, top_frame
 from jobconsole.format import humanize
 from jobconsole.format.glyphs import Glyphs
@@ -15,7 +15,7 @@ from queue_core.model.job import Attempt, Job
 from queue_core.model.operation import Operation
 from queue_core.model.text import safe
 
-STAMP = 18
+STAMP_CELLS = 18
 """Cells of a time, with the blank behind it."""
 _TONES = {"enqueued": "text", "due": "accent", "failed": "warn", "operator": "accent", "now": "strong"}
 
@@ -32,7 +32,7 @@ def timeline_lines(
 
 def _happening(happening: Happening, context: RenderContext, width: int) -> list[Line]:
     at = humanize.moment_of(happening.at, context.now)
-    stamp = f"{at:<9}" if len(at) < 9 else f"{at:<{STAMP}}"
+    stamp = f"{at:<9}" if len(at) < 9 else f"{at:<{STAMP_CELLS}}"
     head: list[Span] = [(stamp, "muted"), (happening.text, _TONES[happening.kind])]
     attempt = happening.attempt
     if attempt is None:
@@ -40,9 +40,9 @@ def _happening(happening: Happening, context: RenderContext, width: int) -> list
         tone, indent = _TONES[happening.kind], " " * len(stamp)
         return [((stamp, "muted"), (first, tone)), *(((indent, "text"), (part, tone)) for part in rest)]
     ran = humanize.duration(humanize.seconds_between(attempt.started_at, attempt.finished_at))
-    where = safe("  ".join(part for part in (attempt.worker, attempt.release) if part), 2 * NAME)
+    where = safe("  ".join(part for part in (attempt.worker, attempt.release) if part), 2 * LONGEST_NAME)
     head += [(f"  after {ran}" if ran else "", "muted"), (f"  {where}", "faint")]
-    text = safe(f"{attempt.exception}: {attempt.message}", LINE)
+    text = safe(f"{attempt.exception}: {attempt.message}", LONGEST_LINE)
     indent = " " * 9
     return [tuple(head), *(((indent, "text"), (part, "text")) for part in wrap(text, max(8, width - 9)))]
 
@@ -84,7 +84,7 @@ def _fact(fact: FactChange, width: int) -> list[Line]:
     return lines
 
 
-CHAIN = 6
+SHOWN_EXCEPTIONS = 6
 """Exceptions of a chain that are shown."""
 
 
@@ -92,7 +92,7 @@ def traceback_lines(text: str, width: int, glyphs: Glyphs, everything: bool) -> 
     """Return the lines; `everything` shows all frames, outermost first, as Python does."""
     if not text.strip():
         return [(("no traceback was kept", "muted"),)]
-    sections = parse(text)[-CHAIN:]
+    sections = parse(text)[-SHOWN_EXCEPTIONS:]
     lines: list[Line] = []
     # The exception that ended the attempt first, then what led to it.
     for number, section in enumerate(reversed(sections)):

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from jobconsole.core.latency import word
-from jobconsole.core.rows import NAME, retried_before
+from jobconsole.core.rows import LONGEST_NAME, retried_before
 from jobconsole.format import humanize
 from jobconsole.format.humanize import moment_of, plural, size
 from jobconsole.format.spans import STATE_TONES, Line, RenderContext, Span, width_of, wrap
@@ -47,7 +47,7 @@ def job_lines(job: Job, context: RenderContext, width: int) -> list[Line]:
         (f"{glyph} {job.status}", STATE_TONES[job.status]),
         ("  in the trash" if job.trashed_at else "", "warn"),
         ("  ", "text"),
-        (safe(job.type, NAME), "strong"),
+        (safe(job.type, LONGEST_NAME), "strong"),
         (f"  after {ran}" if ran else "", "muted"),
     )
     return [head, (("", "text"),), *fact_lines(but(of_job(job), "type", "status", "error"), context, width)]
@@ -110,11 +110,11 @@ def packed(facts: Sequence[Fact], context: RenderContext, width: int, height: in
     return [fact_line(line, context) for line in lines]
 
 
-HEAD = 3
+HEAD_LINES = 3
 """Lines of the facts above a breakdown and a comparison, at most."""
-STAMP = 9
+STAMP_CELLS = 9
 """Cells of the time and the blank behind it."""
-_ROWS = 40
+_ENTRY_ROWS = 40
 """Rows of one entry; the command line has all of them."""
 
 
@@ -133,20 +133,20 @@ def log_lines(page: LogPage | None, context: RenderContext, width: int) -> list[
         if entry.token != token:
             token = entry.token
             lines.append(((f"{context.glyphs.rule * 2} next attempt", "faint"),))
-        lines += _entry(entry, max(1, width - STAMP))
+        lines += _entry(entry, max(1, width - STAMP_CELLS))
     return lines
 
 
 def _entry(entry: LogEntry, width: int) -> list[Line]:
     text = safe(entry.text, MAX_LOG_LINE_BYTES, newlines=True).rstrip("\n")
     rows = [part for line in text.split("\n") for part in wrap(line, width)]
-    if len(rows) > _ROWS:
-        rows = [*rows[: _ROWS - 1], f"... {len(rows) - _ROWS + 1} more rows"]
-    stamp = f"{humanize.clock(entry.at):<{STAMP}}"
-    return [((" " * STAMP if number else stamp, "muted"), (row, "text")) for number, row in enumerate(rows)]
+    if len(rows) > _ENTRY_ROWS:
+        rows = [*rows[: _ENTRY_ROWS - 1], f"... {len(rows) - _ENTRY_ROWS + 1} more rows"]
+    stamp = f"{humanize.clock(entry.at):<{STAMP_CELLS}}"
+    return [((" " * STAMP_CELLS if number else stamp, "muted"), (row, "text")) for number, row in enumerate(rows)]
 
 
-SHOWN = 64 << 10
+SHOWN_JSON = 64 << 10
 """Characters of a JSON text that are shown."""
 _TOKEN = re.compile(
     r'(?P<name>"(?:[^"\\]|\\.)*"(?=:))|(?P<text>"(?:[^"\\]|\\.)*")|(?P<other>-?\d[\d.eE+-]*|true|false|null)'
@@ -157,13 +157,13 @@ _TONES = {"name": "accent", "text": "good", "other": "warn"}
 def json_lines(value: Any, text: str, width: int) -> list[Line]:
     """Return the lines of a value; of the stored text where it is no JSON."""
     raw = text if value is None and text else json.dumps(value, indent=2, ensure_ascii=False)
-    shown = safe(raw, limit=SHOWN, newlines=True)
+    shown = safe(raw, limit=SHOWN_JSON, newlines=True)
     lines: list[Line] = []
     for line in shown.splitlines():
         indent = len(line) - len(line.lstrip(" "))
         for number, part in enumerate(wrap(line[indent:], max(8, width - indent - 2))):
             lines.append(((" " * (indent + (2 if number else 0)), "text"), *_toned(part)))
-    if len(raw) > SHOWN:
+    if len(raw) > SHOWN_JSON:
         lines.append(((f"cut: the whole has {size(len(raw.encode(errors='replace')))}", "muted"),))
     return lines
 
@@ -277,7 +277,7 @@ def cause_lines(
     counted = (Fact("jobs", humanize.exact(subject.group.count), "strong"), Fact("died", died))
     lines: list[Line] = [
         *(((part, "bad"),) for part in wrap(subject.group.title, width, 1, context.glyphs.ellipsis)),
-        *packed((*counted, *only(facts, "types")), context, width, HEAD),
+        *packed((*counted, *only(facts, "types")), context, width, HEAD_LINES),
     ]
     if notes is None:
         return lines

@@ -15,9 +15,9 @@ from jobconsole.format.spans import LABEL, Line, RenderContext, Spans, fit
 from queue_core.model.report import SignatureInfo
 from queue_core.model.text import safe
 
-NAME = 12
+TICK_NAME = 12
 """Characters of a release's name in a tick."""
-SHOWN = 10
+SHOWN_RELEASES = 10
 """Releases of a list, at most."""
 STARTED_SECONDS = 5.0
 """How much later than it was first seen a worker of a release may start without having been started again."""
@@ -34,7 +34,7 @@ class LiveSince:
 
     def label(self, glyphs: Glyphs) -> str:
         """Its name, behind an arrow where it is a rollback."""
-        return f"{glyphs.down if self.back else ''}{safe(self.name, NAME)}"
+        return f"{glyphs.down if self.back else ''}{safe(self.name, TICK_NAME)}"
 
 
 def deployments(snapshot: Snapshot) -> tuple[LiveSince, ...]:
@@ -112,18 +112,18 @@ def release_lines(snapshot: Snapshot) -> list[ReleaseLine]:
         some[:] = some[0] + run.dead, some[1] + run.completed + run.dead
     ordered = sorted(snapshot.releases, key=lambda one: one.place, reverse=True)
     # Those with workers have their place, however old they are.
-    old = [one for one in ordered[SHOWN:] if one.name in live][:SHOWN]
-    kept = [*ordered[: SHOWN - len(old)], *old]
+    old = [one for one in ordered[SHOWN_RELEASES:] if one.name in live][:SHOWN_RELEASES]
+    kept = [*ordered[: SHOWN_RELEASES - len(old)], *old]
     return [ReleaseLine(one.name, live.count(one.name), one.first_seen, *sums.get(one.number, (0, 0))) for one in kept]
 
 
-SIZES = (7, 5, 5, 7)
+COLUMN_CELLS = (7, 5, 5, 7)
 """Cells of the columns behind the name."""
 
 
 def release_table(lines: Sequence[ReleaseLine], context: RenderContext, width: int) -> list[Line]:
     """Return the list with its titles."""
-    name = max(7, width - sum(SIZES) - len(SIZES) - 1)
+    name = max(7, width - sum(COLUMN_CELLS) - len(COLUMN_CELLS) - 1)
     titles = ("WORKERS", "SINCE", "DIED", "OF RUN")
     head: Line = ((" ", "text"), *fit((("RELEASE", "faint"),), name), *_cells(titles, "faint"))
     return [head, *(_row(one, context, name) for one in lines)]
@@ -132,15 +132,15 @@ def release_table(lines: Sequence[ReleaseLine], context: RenderContext, width: i
 def _row(one: ReleaseLine, context: RenderContext, name: int) -> Line:
     live = "strong" if one.workers else "muted"
     since = age(seconds_between(one.since, context.now))
-    died = (count(one.died, SIZES[2]), "bad" if one.died else "faint")
+    died = (count(one.died, COLUMN_CELLS[2]), "bad" if one.died else "faint")
     return (
         (" ", "text"),
         *fit(((safe(one.name, 60), live),), name, ellipsis=context.glyphs.ellipsis),
         *_cells((str(one.workers), since), live),
-        *_cells((died[0],), died[1], SIZES[2:]),
-        *_cells((count(one.ran, SIZES[3]),), "text" if one.ran else "faint", SIZES[3:]),
+        *_cells((died[0],), died[1], COLUMN_CELLS[2:]),
+        *_cells((count(one.ran, COLUMN_CELLS[3]),), "text" if one.ran else "faint", COLUMN_CELLS[3:]),
     )
 
 
-def _cells(texts: Sequence[str], tone: str, sizes: Sequence[int] = SIZES) -> Spans:
+def _cells(texts: Sequence[str], tone: str, sizes: Sequence[int] = COLUMN_CELLS) -> Spans:
     return tuple((f" {text.strip():>{size}}", tone) for text, size in zip(texts, sizes, strict=False))

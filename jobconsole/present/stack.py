@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeGuard
 
-from jobconsole.core.rows import NAME
+from jobconsole.core.rows import LONGEST_NAME
 from jobconsole.format import humanize
 from jobconsole.format.spans import Line, RenderContext, Spans, fit, width_of, wrap
 from queue_core.model.report import JobStack
 from queue_core.model.text import safe
 from queue_core.ports.operations import STACKS_OF_A_JOB
 
-SHOWN = 50
+SHOWN_FRAMES = 50
 """Frames that are shown."""
-LONGEST = 200
+LONGEST_TEXT = 200
 """Characters of a path, a name or a line of code."""
 LONGEST_SECONDS = 1e12
 """Times of an answer are below this; a longer one, or one that is no number, is unknown."""
@@ -69,18 +69,18 @@ def read_stack(stack: JobStack) -> LiveStack:
     try:
         answer = json.loads(stack.text) if stack.text else {}
         given: dict[str, Any] = answer if isinstance(answer, dict) else {"problem": "its worker's answer is unreadable"}
-        frames = tuple(_frame(*one) for one in list(given.get("frames", ()))[:SHOWN])
+        frames = tuple(_frame(*one) for one in list(given.get("frames", ()))[:SHOWN_FRAMES])
         grown, over, lag = given.get("grown"), given.get("grown_over"), given.get("lag")
         problem = str(given.get("problem", ""))
     except (ValueError, TypeError):
         return read_stack(stack._replace(text='{"problem": "its worker\'s answer is unreadable"}'))
     return LiveStack(
         number=stack.number,
-        worker=safe(stack.worker, NAME),
+        worker=safe(stack.worker, LONGEST_NAME),
         requested_at=stack.requested_at,
         taken_at=stack.taken_at,
-        kind=safe(str(given.get("kind", "")), NAME),
-        problem=SILENT if stack.taken_at is None else safe(problem, LONGEST),
+        kind=safe(str(given.get("kind", "")), LONGEST_NAME),
+        problem=SILENT if stack.taken_at is None else safe(problem, LONGEST_TEXT),
         frames=frames,
         lag=lag if _is_time(lag) else None,
         memory=_number(given.get("memory")),
@@ -109,8 +109,8 @@ def stack_body(stack: LiveStack) -> dict[str, object]:
 
 
 def _frame(file: object, line: object, function: object, code: object, library: object) -> StackLine:
-    place = f"{safe(str(file), LONGEST)}:{_number(line)}"
-    return StackLine(place, safe(str(function), LONGEST), safe(str(code), LONGEST), bool(library))
+    place = f"{safe(str(file), LONGEST_TEXT)}:{_number(line)}"
+    return StackLine(place, safe(str(function), LONGEST_TEXT), safe(str(code), LONGEST_TEXT), bool(library))
 
 
 def _number(value: object) -> int:

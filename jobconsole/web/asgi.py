@@ -8,7 +8,7 @@ from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any
 
-from jobconsole.web.http import STALL
+from jobconsole.web.http import STALL_SECONDS
 from jobconsole.web.stream import (
     CONTENT_TYPE,
     HEADERS,
@@ -108,7 +108,7 @@ async def _send_all(parts: AsyncGenerator[bytes, None], send: Send) -> None:
     async with aclosing(parts):
         async for part in parts:
             # A server that waits for a reader which takes nothing: the stream is given up.
-            async with asyncio.timeout(STALL):
+            async with asyncio.timeout(STALL_SECONDS):
                 await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 

@@ -23,11 +23,11 @@ N, R, P = 1 << 14, 8, 1
 """The cost of a new line: 16 MiB and some 50 ms."""
 _MOST_MEMORY = 64 << 20
 """Bytes that checking one line may take."""
-_LONGEST = 1024
+_LONGEST_LOGIN = 1024
 """Bytes of a name and password; longer ones are refused unread."""
 _REMEMBERED = 64
 """Names and passwords that were right, kept as keyed hashes: a scrape every 15 s need not cost 50 ms."""
-_AT_ONCE = 2
+_CHECKED_AT_ONCE = 2
 """Passwords that are checked at the same time."""
 REFUSED = plain(HTTPStatus.UNAUTHORIZED)._replace(
     headers={"WWW-Authenticate": 'Basic realm="jobconsole", charset="UTF-8"'}
@@ -58,8 +58,8 @@ def make_line(name: str, password: str) -> str:
     """
     if not name or re.search(r"[:\s#]", name) or not name.isprintable():
         raise ValueError("a name has no colon, no # and no white space")
-    if not password or len(f"{name}:{password}".encode()) > _LONGEST:
-        raise ValueError(f"a password has 1 to {_LONGEST - len(name.encode()) - 1} bytes")
+    if not password or len(f"{name}:{password}".encode()) > _LONGEST_LOGIN:
+        raise ValueError(f"a password has 1 to {_LONGEST_LOGIN - len(name.encode()) - 1} bytes")
     salt = os.urandom(16)
     parts = [base64.b64encode(one).decode() for one in (salt, _hash(password.encode(), salt, N, R, P))]
     return f"{name}:scrypt${N}${R}${P}${parts[0]}${parts[1]}"
@@ -113,7 +113,7 @@ class BasicAuth:
         self._unknown = _Secret(N, R, P, os.urandom(16), os.urandom(32))
         self._key = os.urandom(32)
         self._known: OrderedDict[bytes, None] = OrderedDict()
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._turns = asyncio.Semaphore(_CHECKED_AT_ONCE)
 
     async def __call__(self, request: Request) -> Response | None:
         """Return the refusal of a request, or None."""
@@ -123,14 +123,14 @@ class BasicAuth:
 
     async def _allows(self, header: str) -> bool:
         kind, _, given = header.partition(" ")
-        if kind.lower() != "basic" or len(given) > 2 * _LONGEST:
+        if kind.lower() != "basic" or len(given) > 2 * _LONGEST_LOGIN:
             return False
         try:
             decoded = base64.b64decode(given.strip(), validate=True)
         except (ValueError, binascii.Error):
             return False
         name, colon, password = decoded.partition(b":")
-        if not colon or len(decoded) > _LONGEST:
+        if not colon or len(decoded) > _LONGEST_LOGIN:
             return False
         mark = hmac.digest(self._key, decoded, "sha256")
         if mark in self._known:

@@ -18,15 +18,15 @@ from typing import NamedTuple
 
 from queue_core.runtime import end_tasks
 
-_PATIENCE = 5.0
+_PATIENCE_SECONDS = 5.0
 """Seconds that a client has for its request, for the TLS handshake, and for taking the answer."""
-STALL = 30.0
+STALL_SECONDS = 30.0
 """Seconds that the reader of a stream may take nothing, before it is cut off."""
-_BUFFER = 64 << 10
+_BUFFER_BYTES = 64 << 10
 """Bytes of a stream that wait for its reader in this process, and as many in the kernel."""
-_LARGEST = 16 << 10
+_LARGEST_HEAD = 16 << 10
 """Bytes of a request's head; asyncio's reader stops there."""
-_MOST = 64
+_MOST_CONNECTIONS = 64
 """Connections at a time; one more gets status 503 with Retry-After."""
 MOST_STREAMS = 64
 """Streams at a time, beside these connections."""
@@ -88,8 +88,10 @@ class HttpServer:
             OSError: the address is in use, or not of this machine.
             ValueError: the host is no name at all.
         """
-        handshake = {} if self._tls is None else {"ssl_handshake_timeout": _PATIENCE}
-        self._server = await asyncio.start_server(self._serve, host, port, limit=_LARGEST, ssl=self._tls, **handshake)
+        handshake = {} if self._tls is None else {"ssl_handshake_timeout": _PATIENCE_SECONDS}
+        self._server = await asyncio.start_server(
+            self._serve, host, port, limit=_LARGEST_HEAD, ssl=self._tls, **handshake
+        )
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
@@ -110,7 +112,7 @@ class HttpServer:
     async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections += 1
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_PATIENCE_SECONDS):
                 request = await _request(reader)
             response = await self._answer(request)
             head = request is not None and request.method == "HEAD"
@@ -137,7 +139,7 @@ class HttpServer:
             return plain(HTTPStatus.NOT_FOUND, f"404 not found; there are {known}\n")
         if request.method not in {"GET", "HEAD"}:
             return plain(HTTPStatus.METHOD_NOT_ALLOWED)._replace(headers={"Allow": "GET, HEAD"})
-        if self._connections > _MOST:
+        if self._connections > _MOST_CONNECTIONS:
             return _busy()
         if (refused := await self._guard(request)) is not None:
             return refused
@@ -170,7 +172,7 @@ def _cut(writer: asyncio.StreamWriter) -> None:
 
 async def _closed(writer: asyncio.StreamWriter) -> None:
     """Wait until the client has taken everything, or its time is over."""
-    async with asyncio.timeout(_PATIENCE):
+    async with asyncio.timeout(_PATIENCE_SECONDS):
         await writer.drain()
         writer.close()
         await writer.wait_closed()
@@ -178,8 +180,8 @@ async def _closed(writer: asyncio.StreamWriter) -> None:
 
 async def _streamed(stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Send a stream until it ends, its reader goes away, or takes nothing for too long."""
-    writer.transport.set_write_buffer_limits(high=_BUFFER)
-    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+    writer.transport.set_write_buffer_limits(high=_BUFFER_BYTES)
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
     sending, gone = asyncio.create_task(_send(stream, writer)), asyncio.create_task(_until_gone(reader))
     try:
         await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -191,13 +193,13 @@ async def _send(stream: Stream, writer: asyncio.StreamWriter) -> None:
     async with contextlib.aclosing(stream) as parts:
         async for part in parts:
             writer.write(part)
-            async with asyncio.timeout(STALL):
+            async with asyncio.timeout(STALL_SECONDS):
                 await writer.drain()
     await _closed(writer)
 
 
 async def _until_gone(reader: asyncio.StreamReader) -> None:
-    while await reader.read(_LARGEST):
+    while await reader.read(_LARGEST_HEAD):
         pass
 
 

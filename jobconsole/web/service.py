@@ -36,13 +36,13 @@ from queue_core.ports.backend import Backend
 from queue_core.worker.options import ServiceReport, resident_memory
 from queue_core.worker.supervisor import Service
 
-SOON = 60.0
+SOON_SECONDS = 60.0
 """Seconds before a job is due at which it counts as work: about what a new replica takes to start."""
-SAMPLE = 200
+SAMPLED_JOBS = 200
 """Waiting jobs of each kind of which the due times are looked at; of more, so many parts of the whole are due soon."""
-LIMIT = 2.5
+READ_SECONDS = 2.5
 """Seconds for reading the store."""
-FRESH = 5.0
+FRESH_SECONDS = 5.0
 """Seconds for which one reading serves all questions about a queue."""
 
 
@@ -78,14 +78,14 @@ async def scale_of(backend: Backend, rules: Rules, queue: str, slots: int) -> Sc
 
 async def _due_soon(backend: Backend, overview: Overview, found: QueueInfo | None, queue: str) -> int:
     """Return about how many jobs become due soon, and how many schedules bring one."""
-    until = overview.now.timestamp() + SOON
+    until = overview.now.timestamp() + SOON_SECONDS
     plans = (await backend.schedules.planning()).schedules
     due = sum(plan.schedule.queue == queue and not plan.paused and plan.next_at <= until for plan in plans)
     counts = {} if found is None else {"scheduled": found.scheduled, "retrying": found.retrying}
     for status, number in counts.items():
         if number:
             where = Filter((Term("status", "=", status), Term("queue", "=", queue)))
-            jobs = (await backend.inspector.jobs(where, SAMPLE)).jobs
+            jobs = (await backend.inspector.jobs(where, SAMPLED_JOBS)).jobs
             soon = sum(job.run_at.timestamp() <= until for job in jobs)
             due += soon if number <= len(jobs) else math.ceil(number * soon / max(1, len(jobs)))
     return due
@@ -218,16 +218,16 @@ class HealthPort:
             return _unavailable("queue_backend 'memory' lives inside the worker, where nothing else can read it")
         slots = self._service.options.processes * self._service.options.concurrency
         try:
-            async with asyncio.timeout(LIMIT):
+            async with asyncio.timeout(READ_SECONDS):
                 found = await asyncio.shield(self._reading(self._settings, queue, slots))
         except (QueueCoreError, TimeoutError) as error:
-            return _unavailable(str(error) or f"the store did not answer within {LIMIT:g} s")
+            return _unavailable(str(error) or f"the store did not answer within {READ_SECONDS:g} s")
         return _json(HTTPStatus.OK, {"version": 1, "value": found.replicas, **found._asdict()})
 
     def _reading(self, settings: JobsSettings, queue: str, slots: int) -> asyncio.Task[Scale]:
         """Return the reading of a queue that is under way or fresh, or a new one."""
         began, task = self._known.get(queue, (float("-inf"), None))
-        old = time.monotonic() - began > FRESH
+        old = time.monotonic() - began > FRESH_SECONDS
         if task is None or (task.done() and (old or task.exception() is not None)):
             if self._backend is None:
                 self._backend = open_backend(settings)

@@ -30,15 +30,15 @@ RETRY_MS = 2000
 """Milliseconds after which a browser connects again."""
 RESUME_SECONDS = 3600.0
 """How far back a stream is resumed from the store."""
-SLACK = 5.0
+SLACK_SECONDS = 5.0
 """Seconds by which clocks may differ, and that a message may take: changes of that time are shown again."""
-MOST_CHANGED, PAGE = 1000, 200
+MOST_CHANGED, PAGE_JOBS = 1000, 200
 """Jobs that are read for one resume, and for one page of it."""
 RESUMED_AT_ONCE = 4
 """Resumes that read the store at the same time: after an interruption all clients come back at once."""
 MOST_JOBS = 100
 """Jobs that a client can choose."""
-PART = 200
+PART_EVENTS = 200
 """Events that are sent together."""
 
 CONTENT_TYPE = "text/event-stream"
@@ -148,7 +148,7 @@ class EventStreams:
                 yield b": heartbeat\n\n"
             elif isinstance(item, Received) and not query.homeless(item.event):
                 parts = [_event(item, next(numbers))]
-                while reader.pending and len(parts) < PART and held is None:
+                while reader.pending and len(parts) < PART_EVENTS and held is None:
                     more = await reader.next(0.0)
                     if isinstance(more, Received) and not query.homeless(more.event):
                         parts.append(_event(more, next(numbers)))
@@ -168,10 +168,12 @@ class EventStreams:
 
     async def _catch_up(self, query: EventQuery, since: float, now: float) -> AsyncGenerator[bytes, None]:
         """Yield the states of the jobs that have changed since, then from where on events follow."""
-        known = 0.0 <= now - since + SLACK <= RESUME_SECONDS
+        known = 0.0 <= now - since + SLACK_SECONDS <= RESUME_SECONDS
         try:
             async with self._resuming:
-                jobs, complete = await self._changed(query, max(0.0, now - since) + SLACK if known else RESUME_SECONDS)
+                jobs, complete = await self._changed(
+                    query, max(0.0, now - since) + SLACK_SECONDS if known else RESUME_SECONDS
+                )
         except QueueCoreError:
             jobs, complete = [], False
         for job in jobs:
@@ -186,8 +188,8 @@ class EventStreams:
         where = Filter((Term("age", "<", repr(seconds)), *_terms("queue", query.queues), *_terms("type", query.types)))
         found: list[Job] = []
         cursor = None
-        for _ in range(MOST_CHANGED // PAGE):
-            page = await self._inspector.jobs(where, PAGE, cursor)
+        for _ in range(MOST_CHANGED // PAGE_JOBS):
+            page = await self._inspector.jobs(where, PAGE_JOBS, cursor)
             found += filter(query.shows, page.jobs)
             cursor = page.cursor
             if cursor is None:

@@ -90,7 +90,7 @@ from jobconsole.cli.root import main
 
 if sys.argv[1] == "named":
     del os.O_TMPFILE
-export.PAGE = 1
+export.PAGE_JOBS = 1
 read, pages = export.whole, []
 
 

@@ -39,7 +39,7 @@ def test_a_search_says_how_far_it_went(shop: Shop, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(search_module, "MIN_PAGE", 1)
     monkeypatch.setattr(search_module, "MAX_PAGE", 1)
     monkeypatch.setattr(search_module, "SEARCH_SECONDS", 0.0)
-    monkeypatch.setattr("jobconsole.cli.selection._SLICE", 1e-9)
+    monkeypatch.setattr("jobconsole.cli.selection._PROGRESS_SECONDS", 1e-9)
     answer = shop("dlq", "groups", "--filter", "text:mail", "--json")
     assert [group["count"] for group in answer.body["groups"]] == [1]
     assert answer.err == "searched 1 of 4 dead jobs, 1 found; --search-all goes on to the end\n"

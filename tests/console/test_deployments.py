@@ -8,7 +8,7 @@ from datetime import timedelta
 from jobconsole.core.snapshot import SnapshotNeeds
 from jobconsole.format.glyphs import ASCII, UNICODE
 from jobconsole.format.spans import RenderContext
-from jobconsole.present.release import SHOWN, LiveSince, deployments, release_lines, release_table, ticks
+from jobconsole.present.release import SHOWN_RELEASES, LiveSince, deployments, release_lines, release_table, ticks
 from queue_core.model.report import Release
 from queue_core.model.triage.signatures import TypeRuns
 from tests.tui.still import NOW, ago, snapshot, worker
@@ -70,7 +70,7 @@ def test_what_became_of_the_jobs_on_each_release() -> None:
 def test_a_release_with_workers_is_shown_however_old_it_is() -> None:
     many = tuple(Release(f"r{number}", number, NOW - timedelta(days=90 - number), number) for number in range(1, 60))
     lines = release_lines(replace(snapshot(), releases=many, workers=(replace(worker(1, 0), release="r3"),)))
-    assert len(lines) == SHOWN
+    assert len(lines) == SHOWN_RELEASES
     assert [one.name for one in lines if one.workers] == ["r3"]
 
 

@@ -10,7 +10,7 @@ from dataclasses import fields
 import pytest
 
 from jobconsole.actions import export as exporting
-from jobconsole.actions.export import COLUMNS, LEFT_OUT, PAGE, ExportOptions, cell, export
+from jobconsole.actions.export import COLUMNS, LEFT_OUT, PAGE_JOBS, ExportOptions, cell, export
 from jobconsole.actions.plan import Target
 from jobconsole.core.snapshot import DEAD
 from queue_core import JobQueue
@@ -81,7 +81,7 @@ async def test_lines_for_programs_are_exact(jobs: JobQueue, world: World) -> Non
 async def test_more_than_a_page_each_once_and_bounded(
     jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporting, "PAGE", 3)
+    monkeypatch.setattr(exporting, "PAGE_JOBS", 3)
     dead = {(await world.ended("dead", {})).id for _ in range(10)}
     two = Target("two filters", wheres=(DEAD, parse("status:dead retries:<100")))
     told: list[int] = []
@@ -90,7 +90,7 @@ async def test_more_than_a_page_each_once_and_bounded(
     assert {json.loads(line)["id"] for line in stream.getvalue().splitlines()} == dead
     assert told[:4] == [3, 6, 9, 10]
     assert (await written(jobs, ExportOptions(EVERYTHING, "jsonl", limit=4)))[0] == 4
-    assert PAGE == 200
+    assert PAGE_JOBS == 200
 
 
 async def test_chosen_jobs_and_those_that_are_gone(jobs: JobQueue, world: World) -> None:

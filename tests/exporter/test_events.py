@@ -108,7 +108,7 @@ class TestEvents:
     def test_a_reader_that_hangs_is_cut_off_and_holds_nobody_up(
         self, stored: JobsSettings, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("jobconsole.web.http.STALL", 0.5)
+        monkeypatch.setattr("jobconsole.web.http.STALL_SECONDS", 0.5)
         with serving(stored) as exporter, socket.socket() as hanging:
             hanging.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             hanging.settimeout(PATIENCE)

@@ -24,7 +24,7 @@ def many(console: NotebookConsole, monkeypatch: pytest.MonkeyPatch) -> NotebookC
     """A queue of some more jobs than there are in a page."""
     connection = console.connection
     connection.run(connection.jobs.enqueue_many("scan", [{"n": n} for n in range(JOBS)], queue="many", tags=["a", "b"]))
-    monkeypatch.setattr(rows, "PAGE", 10)
+    monkeypatch.setattr(rows, "PAGE_JOBS", 10)
     return console
 
 

@@ -45,7 +45,7 @@ async def test_whoever_comes_back_from_a_job_is_on_that_job(
 async def test_a_flood_takes_nobody_off_the_job_that_was_opened(
     sit: Sit, world: World, buried: Buried, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobconsole.core.listing.PAGE", 10)
+    monkeypatch.setattr("jobconsole.core.listing.PAGE_ROWS", 10)
     async with sit(size) as seat:
         await at_jobs_of(seat, "OSError")
         selection = seat.table("jobs").selection
@@ -62,7 +62,7 @@ async def test_a_flood_takes_nobody_off_the_job_that_was_opened(
 async def test_a_list_that_a_flood_has_cut_off_does_not_count_its_rows_as_all(
     sit: Sit, world: World, buried: Buried, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobconsole.core.listing.PAGE", 30)
+    monkeypatch.setattr("jobconsole.core.listing.PAGE_ROWS", 30)
     async with sit(NARROW) as seat:
         await seat.ready()
         await seat.press("3")

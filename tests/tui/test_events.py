@@ -119,7 +119,7 @@ class TestTail:
             hear(seat, *(created(number) for number in range(1_000)))
             table = seat.table("events")
             await seat.until(lambda: table.selection.row is not None)
-            monkeypatch.setattr(events, "CELLS", 0)
+            monkeypatch.setattr(events, "CELLS_A_SECOND", 0)
             await seat.press("g")
             shown = table.selection.row.number
             hear(seat, created(1_001))

@@ -21,8 +21,8 @@ def new(seat: Seat) -> list[str]:
 
 async def at_first_page(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
     """Go to the jobs, of which the first ten are read."""
-    monkeypatch.setattr("jobconsole.core.listing.PAGE", 10)
-    monkeypatch.setattr("jobconsole.core.listing.AHEAD", 0)
+    monkeypatch.setattr("jobconsole.core.listing.PAGE_ROWS", 10)
+    monkeypatch.setattr("jobconsole.core.listing.ROWS_AHEAD", 0)
     # A slow machine must not miss what is marked.
     monkeypatch.setattr("jobconsole.tui.widgets.jobs.NEW_SECONDS", 60.0)
     await seat.ready()

@@ -136,7 +136,7 @@ async def test_older_ones_are_read_as_one_comes_to_them(
     sit: Sit, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (reader, operations):
-        monkeypatch.setattr(module, "PAGE", 40)
+        monkeypatch.setattr(module, "PAGE_OPERATIONS", 40)
     await note_some(jobs, 170)
     async with sit() as seat:
         await seat.ready()

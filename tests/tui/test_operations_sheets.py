@@ -234,7 +234,7 @@ async def test_types_and_queues_of_the_newest_are_told_as_such(
     sit: Sit, buried: Buried, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The queue of the newest 200 jobs stood there as that of 50,000."""
-    monkeypatch.setattr("jobconsole.actions.plan.PAGE", 4)
+    monkeypatch.setattr("jobconsole.actions.plan.LOOKED_AT_JOBS", 4)
     async with sit() as seat:
         await seat.ready()
         await seat.press("3")

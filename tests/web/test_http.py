@@ -32,7 +32,7 @@ def silent(port: int) -> socket.socket:
 
 
 async def test_a_scrape_that_hangs_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobconsole.web.http._PATIENCE", 0.2)
+    monkeypatch.setattr("jobconsole.web.http._PATIENCE_SECONDS", 0.2)
     server = HttpServer({"/": large})
     port = await server.start("127.0.0.1", 0)
     clients = [silent(port) for _ in range(3)]

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jobconsole.web import service
 from jobconsole.web.http import Request
-from jobconsole.web.service import SOON, HealthPort, Scale, scale_of
+from jobconsole.web.service import SOON_SECONDS, HealthPort, Scale, scale_of
 from queue_core import JobQueue
 from queue_core.model.rules import QueueRules
 from queue_core.runtime import end_tasks
@@ -74,8 +74,8 @@ async def test_a_store_that_does_not_answer_is_asked_once(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(service, "scale_of", hang)
     monkeypatch.setattr(service, "open_backend", lambda settings: None)
-    monkeypatch.setattr(service, "FRESH", -1.0)
-    monkeypatch.setattr(service, "LIMIT", 0.01)
+    monkeypatch.setattr(service, "FRESH_SECONDS", -1.0)
+    monkeypatch.setattr(service, "READ_SECONDS", 0.01)
     works = SimpleNamespace(settings={"queue_backend": "sqlite"}, options=SimpleNamespace(processes=1, concurrency=1))
     port = HealthPort(cast(Service, works), "127.0.0.1", 0)
     for _ in range(3):
@@ -138,8 +138,8 @@ class TestScale:
                 await jobs.enqueue("send", {}, queue="mail")
             assert await scale() == (0, 11, 0, 2)
             assert await jobs.claim_next("mail") is not None
-            await jobs.enqueue("send", {}, queue="mail", delay=SOON / 2)
-            await jobs.enqueue("send", {}, queue="mail", delay=10 * SOON)
+            await jobs.enqueue("send", {}, queue="mail", delay=SOON_SECONDS / 2)
+            await jobs.enqueue("send", {}, queue="mail", delay=10 * SOON_SECONDS)
             assert await scale() == (1, 10, 1, 2)
             assert await scale(concurrency=5) == (1, 10, 1, 1)
             await jobs.operations.pause_queue("mail")
@@ -147,7 +147,7 @@ class TestScale:
 
     async def test_a_schedule_that_ticks_soon_is_work(self) -> None:
         async with JobQueue(memory=True) as jobs:
-            at = datetime.now(UTC) + timedelta(seconds=SOON / 2)
+            at = datetime.now(UTC) + timedelta(seconds=SOON_SECONDS / 2)
             jobs.schedule("soon", f"{at.minute} {at.hour} * * *", "send", queue="mail")
             jobs.schedule("often", "* * * * *", "send", queue="mail")
             await jobs.schedules.announce()
@@ -156,9 +156,9 @@ class TestScale:
             assert found.replicas == 1
 
     async def test_of_many_waiting_jobs_a_part_is_looked_at(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("jobconsole.web.service.SAMPLE", 4)
+        monkeypatch.setattr("jobconsole.web.service.SAMPLED_JOBS", 4)
         async with JobQueue(memory=True) as jobs:
-            await jobs.enqueue_many("send", [{}] * 12, queue="mail", delay=SOON / 2)
+            await jobs.enqueue_many("send", [{}] * 12, queue="mail", delay=SOON_SECONDS / 2)
             assert (await scale_of(await jobs.backend(), {}, "mail", 5)).soon == 12
 
 

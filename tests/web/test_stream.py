@@ -165,7 +165,7 @@ class TestResume:
 
     async def test_more_than_is_shown(self, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("jobconsole.web.stream.MOST_CHANGED", 4)
-        monkeypatch.setattr("jobconsole.web.stream.PAGE", 2)
+        monkeypatch.setattr("jobconsole.web.stream.PAGE_JOBS", 2)
         first = stream(jobs)
         await first.next()
         for _ in range(5):
@@ -323,7 +323,7 @@ class TestApplication:
     async def test_a_client_that_takes_nothing_is_cut_off(
         self, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("jobconsole.web.asgi.STALL", 0.05)
+        monkeypatch.setattr("jobconsole.web.asgi.STALL_SECONDS", 0.05)
         client = Client(events_app(jobs))
         await client.start()
         client.taking.clear()

@@ -50,7 +50,7 @@ def run_exporter(options: argparse.Namespace, output: Output) -> int:
         return DONE
     settings = settings_of(options)
     queue_of(settings)
-    from jobconsole.exporter.reading import LIMIT
+    from jobconsole.exporter.reading import READ_SECONDS
     from jobconsole.exporter.server import Exporter, ExporterOptions
 
     start_log(options)
@@ -58,7 +58,7 @@ def run_exporter(options: argparse.Namespace, output: Output) -> int:
     how = ExporterOptions(
         host=options.host,
         port=options.port,
-        limit=options.limit or LIMIT,
+        limit=options.limit or READ_SECONDS,
         types=tuple(options.type),
         most_types=options.most_types,
         tls_cert=options.tls_cert,

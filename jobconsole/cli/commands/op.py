@@ -187,9 +187,9 @@ async def _run_to_end(jobs: JobQueue, output: Output, number: int, submitted: li
     return code
 
 
-_POLL = 0.5
+_POLL_SECONDS = 0.5
 """Seconds between two looks at an operation that is watched."""
-_MOST = 1000
+_MOST_OPERATIONS = 1000
 """Operations that `op run` takes up at a time, and that are looked at for what undid another one."""
 
 
@@ -207,7 +207,7 @@ def run_watch(options: argparse.Namespace, output: Output) -> int:
                 if operation.ended or operation.state == "stopped" or await _abandoned(jobs, operation):
                     break
                 progress(state_of_progress(operation))
-                await asyncio.sleep(_POLL)
+                await asyncio.sleep(_POLL_SECONDS)
         finally:
             progress("")
         return _report_operations(output, [operation])
@@ -262,7 +262,7 @@ async def _all(jobs: JobQueue) -> list[Operation]:
 
 
 async def _unfinished(jobs: JobQueue) -> list[Operation]:
-    return await jobs.operations.list_operations(_MOST, unfinished=True)
+    return await jobs.operations.list_operations(_MOST_OPERATIONS, unfinished=True)
 
 
 async def _these(jobs: JobQueue, operations: list[Operation]) -> list[Operation]:
@@ -284,9 +284,9 @@ def _report_operations(output: Output, operations: list[Operation]) -> int:
     return DONE if all(operation.state == "done" for operation in operations) else FAILED
 
 
-_IDS = 20
+_SHOWN_IDS = 20
 """Changed jobs that `show` names; --json names more of them."""
-_IDS_JSON = 1000
+_SHOWN_IDS_JSON = 1000
 _HIGHEST = 2**53
 
 
@@ -352,7 +352,7 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
         operation = await operations.get(number)
         tried = operation.request.verb == "retry" and operation.processed > 0
         outcomes = await operations.outcomes(number) if tried else None
-        ids = await operations.changed_ids(number, _IDS_JSON if output.as_json else _IDS)
+        ids = await operations.changed_ids(number, _SHOWN_IDS_JSON if output.as_json else _SHOWN_IDS)
         undone = await _undone_by(operations, number)
         if output.as_json:
             body = operation_body(operation, undone)
@@ -373,9 +373,13 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
 
 async def _undone_by(operations: Operations, number: int) -> int | None:
     """Return which operation has undone this one, of the newest ones and of those that came next."""
-    newest = await operations.list_operations(_MOST)
+    newest = await operations.list_operations(_MOST_OPERATIONS)
     between = newest[-1].number if newest else number
-    after = [] if between <= number else await operations.list_operations(_MOST, min(between, number + _MOST + 1))
+    after = (
+        []
+        if between <= number
+        else await operations.list_operations(_MOST_OPERATIONS, min(between, number + _MOST_OPERATIONS + 1))
+    )
     return undone_by([*newest, *after]).get(number)
 
 

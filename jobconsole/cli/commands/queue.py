@@ -159,7 +159,7 @@ async def _each(
     return await switch_each(jobs, options, output, "queue", list(dict.fromkeys(options.names)), act)
 
 
-_LONGEST = 100_000
+_LONGEST_SCHEMA = 100_000
 """Characters of a schema that `show` prints; --json has all of it."""
 
 TYPES = (
@@ -205,7 +205,7 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
             output.json({"type": _body(info, _workers(await jobs.inspector.overview(), info.name))})
         else:
             text = json.dumps(info.schema, indent=2, ensure_ascii=False)
-            output.line(safe(text, _LONGEST, newlines=True))
+            output.line(safe(text, _LONGEST_SCHEMA, newlines=True))
         return DONE
 
     return connected(options, output, run)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from queue_core.queue import JobQueue
 
 
-_LONGEST = 300
+_LONGEST_DETAILS = 300
 """Characters of one event's details."""
 
 
@@ -94,7 +94,7 @@ def _show(output: Output, batch: EventBatch, event: Event) -> None:
         return
     details = " ".join(f"{key}={_short(value)}" for key, value in (event.extra or {}).items())
     parts = [at.strftime("%H:%M:%S.%f")[:-3], f"{event.event:<9}", event.id, event.type, event.queue, details]
-    output.line("  ".join(safe(part, _LONGEST) for part in parts if part))
+    output.line("  ".join(safe(part, _LONGEST_DETAILS) for part in parts if part))
 
 
 def _short(value: Any) -> str:
@@ -102,7 +102,7 @@ def _short(value: Any) -> str:
     return text if text and " " not in text else repr(text)
 
 
-_ROWS = 8
+_TABLE_ROWS = 8
 """Rows of each table."""
 _QUEUES = (
     TextColumn("QUEUE", limit=40), TextColumn("STATE"), TextColumn("QUEUED", "right"), TextColumn("LATER", "right"),
@@ -151,7 +151,7 @@ async def _redraw(jobs: JobQueue, options: argparse.Namespace, output: Output) -
 
     left, height = options.count, 0
     while True:
-        needs = SnapshotNeeds(signatures=_ROWS, running=_ROWS)
+        needs = SnapshotNeeds(signatures=_TABLE_ROWS, running=_TABLE_ROWS)
         snapshot = await read_snapshot(jobs.inspector, needs, await jobs.signatures.rules())
         if output.as_json:
             output.json(_body(snapshot))
@@ -194,7 +194,7 @@ def _picture(snapshot: Snapshot) -> str:
 
 def _tables(output: Output, snapshot: Snapshot) -> None:
     now = snapshot.now
-    busiest = sorted(snapshot.queues, key=lambda queue: (-queue.queued - queue.running, queue.name))[:_ROWS]
+    busiest = sorted(snapshot.queues, key=lambda queue: (-queue.queued - queue.running, queue.name))[:_TABLE_ROWS]
     output.line()
     output.table(_QUEUES, [
         (

@@ -15,7 +15,7 @@ from jobconsole.cli.output import Output
 from jobconsole.cli.reload import GRACE, watch
 from jobconsole.cli.rollout import queue
 from jobconsole.cli.root import Parser, add_change, add_verbs, duration, port, positive, size, whole
-from jobconsole.cli.selection import NAMED
+from jobconsole.cli.selection import NAMED_IDS
 from jobconsole.cli.session import connected, settings_of, start_log
 from jobconsole.cli.tables import WORKERS, show_table, worker_body
 from jobconsole.format.humanize import plural
@@ -214,8 +214,8 @@ async def _find(jobs: JobQueue, given: Sequence[str]) -> tuple[str, ...]:
         if not fitting:
             raise Missing(f"no worker with id {safe(part, 200)}; 'jobconsole worker list' shows them")
         if len(fitting) > 1:
-            named = ", ".join(safe(one, 200) for one in fitting[:NAMED])
-            some = " and others" if len(fitting) > NAMED else ""
+            named = ", ".join(safe(one, 200) for one in fitting[:NAMED_IDS])
+            some = " and others" if len(fitting) > NAMED_IDS else ""
             raise UsageError(f"'{safe(part, 200)}' is part of several ids: {named}{some}")
         found[fitting[0]] = None
     return tuple(found)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from jobconsole.core.doctor.checks import Check
 from queue_core.model.text import safe
 
-_LONGEST = 300
+_LONGEST_ERROR = 300
 """Characters of a server's own words."""
 
 
@@ -141,14 +141,17 @@ def unreachable(name: str, reason: str) -> Check:
     """Return the finding about a store or a Redis that cannot be used, given its error."""
     if name == "sqlite":
         return Check(
-            name, "fail", safe(reason, _LONGEST), "correct its path (jobs.sqlite.path), or see to the file and its disk"
+            name,
+            "fail",
+            safe(reason, _LONGEST_ERROR),
+            "correct its path (jobs.sqlite.path), or see to the file and its disk",
         )
     # Whatever answered was reached, and the finding is about why it is of no use.
     own = reason.removeprefix(f"{name} cannot be reached: ").removeprefix(f"{name} refused a statement: ")
-    own = safe(own, _LONGEST)
+    own = safe(own, _LONGEST_ERROR)
     url = f"jobs.{name}.url"
     for outage in _OUTAGES.get(name, ()):
         if re.search(outage.pattern, reason, re.IGNORECASE):
-            finding = f"{outage.meaning}: {own}" if outage.meaning else safe(reason, _LONGEST)
+            finding = f"{outage.meaning}: {own}" if outage.meaning else safe(reason, _LONGEST_ERROR)
             return Check(name, "fail", finding, outage.advice.format(url=url))
-    return Check(name, "fail", safe(reason, _LONGEST), f"start it, or correct its address ({url})")
+    return Check(name, "fail", safe(reason, _LONGEST_ERROR), f"start it, or correct its address ({url})")

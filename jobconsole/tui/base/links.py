@@ -16,7 +16,7 @@ from queue_core.model.filters import parse
 
 SCHEME = "jobconsole://"
 _PLACES = (*(view.name for view in VIEWS), *(view.item for view in VIEWS if view.item))
-_LONGEST = 8_000
+_LONGEST_LINK = 8_000
 _SIGNATURE = re.compile(r"[0-9a-f]{1,12}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,14}")
 
@@ -56,7 +56,7 @@ def parse_link(text: str, parts: bool = False) -> Link:
         LinkError: it is none, or leads nowhere.
     """
     text = text.strip()
-    if not text.startswith(SCHEME) or len(text) > _LONGEST:
+    if not text.startswith(SCHEME) or len(text) > _LONGEST_LINK:
         raise LinkError(f"a link begins with {SCHEME} and leads to a view, a job, an operation or another place")
     context, *rest = (unquote(part) for part in text.removeprefix(SCHEME).split("/"))
     place = next((one for one in _PLACES if rest and rest[0] == one), None)

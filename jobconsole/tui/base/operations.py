@@ -21,9 +21,9 @@ from queue_core.ports.inspector import Inspector
 T = TypeVar("T")
 
 
-PAGE = 100
+PAGE_OPERATIONS = 100
 """Operations that are read at a time."""
-MEMBERS = 20
+SHOWN_MEMBERS = 20
 """Changed jobs of an operation that are shown."""
 RETRIES_SHOWN = 2
 """Earlier retries of a signature that are shown."""
@@ -67,7 +67,7 @@ class OperationReader:
 
     async def page(self, before: int | None) -> list[OperationLine]:
         """Read operations, the newest first: the first page, or those older than a number."""
-        found = await self._read(lambda _: self._connection.operations.list_operations(PAGE, before))
+        found = await self._read(lambda _: self._connection.operations.list_operations(PAGE_OPERATIONS, before))
         return [self._line(one) for one in found]
 
     async def detail(self, number: int) -> OperationDetail:
@@ -81,7 +81,7 @@ class OperationReader:
         one, outcomes = line.operation, None
         if one.request.verb == "retry" and one.processed:
             outcomes = await self._read(lambda _: every.outcomes(number))
-        ids = await self._read(lambda _: every.changed_ids(number, MEMBERS)) if one.total else []
+        ids = await self._read(lambda _: every.changed_ids(number, SHOWN_MEMBERS)) if one.total else []
         return OperationDetail(line, outcomes, tuple([row for job_id in ids if (row := await self._job(job_id))]))
 
     async def of_job(self, job_id: str) -> list[Operation]:

@@ -15,7 +15,7 @@ from jobconsole.actions.edit import Draft, Edited, submit_edit
 from jobconsole.actions.plan import REPORTED_IDS, REVERSIBLE, Plan, Report, Target, Verb
 from jobconsole.actions.verbs import ImmediateActions, ScheduleVerb, Steer, Switched
 from jobconsole.core.connection import Connection
-from jobconsole.core.rows import NAME
+from jobconsole.core.rows import LONGEST_NAME
 from jobconsole.tui.base.messages import Finished, PlanReady, Progressed
 from jobconsole.tui.base.states import SignatureStates, StatesChange
 from jobconsole.tui.base.undo import Change, Kind, PausedChange, Remembered, SubmittedChange
@@ -234,7 +234,7 @@ class Operator:
         self._check("pause")
         if closed:
             await self._pass(f"the opening of {queue}", self._switch("queue", queue, False))
-            return f"{safe(queue, NAME)} takes new jobs again"
+            return f"{safe(queue, LONGEST_NAME)} takes new jobs again"
         return (await self._switch_remembered("queue", queue, not paused)).undoable_words
 
     async def drain(self, queue: str, move_to: str | None, why: str) -> str:

@@ -12,7 +12,7 @@ from jobconsole.actions.edit import refusal
 from jobconsole.actions.plan import REVERSIBLE, Target
 from jobconsole.actions.verbs import Steer
 from jobconsole.core.progress import OperationLine
-from jobconsole.core.rows import NAME, QueueLine
+from jobconsole.core.rows import LONGEST_NAME, QueueLine
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import IMMEDIATE
 from jobconsole.present.job import STACK
@@ -188,7 +188,7 @@ class JobActions(RowActions):
         if stack is None:
             self.notice.show("only a running job has a stack, and this one has ended", "warn")
         elif stack.taken_at is None:
-            worker = safe(stack.worker, NAME)
+            worker = safe(stack.worker, LONGEST_NAME)
             self.notice.show(f"no answer in 2 s from {worker}; a later one is kept with the job", "warn")
         else:
             self.notice.show("its worker has answered; kept with the job", "good")

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from jobconsole.actions.plan import warnings
-from jobconsole.core.rows import NAME, QueueLine
+from jobconsole.core.rows import LONGEST_NAME, QueueLine
 from jobconsole.format.humanize import exact
 from jobconsole.format.spans import Line, fit, wrap
 from jobconsole.format.words import IMMEDIATE
@@ -84,7 +84,7 @@ class DrainSheet(TargetSheet[Drain]):
         to = self.target.typed.strip()
         if not to:
             return "What is in it runs until it is empty. P or u opens it."
-        return f"What waits moves to {safe(to, NAME)}. P opens it; u opens it and moves that back."
+        return f"What waits moves to {safe(to, LONGEST_NAME)}. P opens it; u opens it and moves that back."
 
     def _jobs(self, width: int, height: int) -> list[Line]:
         queue = self._now()

@@ -31,10 +31,10 @@ from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.model.job import Job
 from queue_core.model.text import safe
 
-NAME = 60
+LONGEST_NAME = 60
 """Characters of a name."""
-TAGS = 80
-LINES = 3
+LONGEST_TAGS = 80
+LINES_OF_ONE = 3
 """On the screen, of one line that differs."""
 # What is so before the first key is no mistake.
 _MARKS = {UNCHANGED: ("muted", " ")}
@@ -44,18 +44,18 @@ _TONES = {"+": "good", "-": "bad", " ": "muted"}
 def head_lines(job: Job, draft: Draft, sample: str) -> list[Line]:
     """Return which job is edited and what the new one takes over; `sample`: the group that it is a sample of."""
     kept = [
-        f"queue {safe(draft.queue, NAME)}",
+        f"queue {safe(draft.queue, LONGEST_NAME)}",
         f"priority {draft.priority}",
         plural(draft.max_retries, "retry", "retries"),
     ]
     if draft.tags:
-        kept.append(f"tags {safe(' '.join(draft.tags), TAGS)}")
+        kept.append(f"tags {safe(' '.join(draft.tags), LONGEST_TAGS)}")
     if job.ordering_key is not None:
-        kept.append(f"ordering key {safe(job.ordering_key, NAME)}")
+        kept.append(f"ordering key {safe(job.ordering_key, LONGEST_NAME)}")
     if job.headers:
         kept.append(plural(len(job.headers), "header"))
     lines: list[Line] = [
-        (("Edit and retry ", "accent"), (safe(job.type, NAME), "strong"), (f" {job.id}", "muted")),
+        (("Edit and retry ", "accent"), (safe(job.type, LONGEST_NAME), "strong"), (f" {job.id}", "muted")),
         ((f"a new job beside the {job.status} one: {', '.join(kept)}", "text"),),
     ]
     if sample:
@@ -88,7 +88,7 @@ def difference_lines(lines: Sequence[str], width: int) -> list[Line]:
     for line in lines:
         sign, text = line[0], line[2:].lstrip(" ")
         indent = " " * (len(line) - 2 - len(text))
-        for number, part in enumerate(wrap(text, max(8, width - 2 - len(indent)), LINES)):
+        for number, part in enumerate(wrap(text, max(8, width - 2 - len(indent)), LINES_OF_ONE)):
             shown.append(((f"{' ' if number else sign} {indent}{part}", _TONES[sign]),))
     return shown
 

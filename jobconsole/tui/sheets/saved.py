@@ -19,10 +19,10 @@ from queue_core.errors import InvalidArgument
 from queue_core.model.filters.saved import SavedFilter, check_saved_name
 from queue_core.model.text import safe
 
-ROWS = 8
+SHOWN_FILTERS = 8
 """Filters that are shown at a time."""
 NOTHING_TO_SAVE = "no filter holds that could be saved: / writes one"
-NAME = 20
+NAME_CELLS = 20
 """Cells of a name."""
 
 
@@ -58,7 +58,7 @@ class SavedSheet(Sheet[SavedChoice]):
 
     def on_mount(self) -> None:
         self.query_one("#move").border_title = f"Saved filters  {len(self._saved)}"
-        self.query_one("#saved-list").styles.height = max(1, min(ROWS, len(self._saved))) + 1
+        self.query_one("#saved-list").styles.height = max(1, min(SHOWN_FILTERS, len(self._saved))) + 1
         self.query_one("#saved-words").styles.height = 3
         self.query_one(TextField).focus()
         self.offer_command()
@@ -123,7 +123,7 @@ class SavedSheet(Sheet[SavedChoice]):
     def _list(self, width: int, height: int) -> list[Line]:
         if not self._saved:
             return [(("none is saved yet", "muted"),), ()]
-        rows = min(ROWS, len(self._saved))
+        rows = min(SHOWN_FILTERS, len(self._saved))
         first = max(0, min(self._at - rows // 2, len(self._saved) - rows))
         return [*(self._row(place, width) for place in range(first, first + rows)), ()]
 
@@ -131,7 +131,7 @@ class SavedSheet(Sheet[SavedChoice]):
         saved, here = self._saved[place], place == self._at
         ellipsis = self.console.glyphs.ellipsis
         mark = f"{self.console.glyphs.cursor if here else ' '} "
-        name = fit(((safe(saved.name, 64), "strong" if here else "text"),), NAME - 1, ellipsis=ellipsis)
+        name = fit(((safe(saved.name, 64), "strong" if here else "text"),), NAME_CELLS - 1, ellipsis=ellipsis)
         return fit(((mark, "accent"), *name, (" ", "text"), (safe(saved.text, 300), "muted")), width, ellipsis=ellipsis)
 
     def _words_below(self, width: int, height: int) -> list[Line]:

@@ -45,9 +45,9 @@ EXPLAINED = 3
 """Lines for what the field with the focus means."""
 READ_SECONDS = 1.0
 """Between two readings of whether others have changed the same."""
-RELEASES, OWNERS = 2, 4
+OFFERED_RELEASES, OFFERED_OWNERS = 2, 4
 """Live releases, and owners of other signatures, that are offered; any other can be typed."""
-NAME = 24
+LONGEST_NAME = 24
 """Cells of an owner's or a release's name among others."""
 MUTES = (Mute(3600.0), Mute(4 * 3600.0))
 LATER_MUTES = (Mute(7 * 86400.0), Mute(factor=2.0), Mute(factor=10.0))
@@ -162,7 +162,7 @@ class StateSheet(Sheet[StateChange]):
 
     def _live(self) -> list[str]:
         snapshot = self.console.model.snapshot
-        return live_releases(snapshot)[:RELEASES] if snapshot is not None else []
+        return live_releases(snapshot)[:OFFERED_RELEASES] if snapshot is not None else []
 
     def _releases(self) -> Iterator[tuple[str, str | None]]:
         if self._state is None:
@@ -170,9 +170,9 @@ class StateSheet(Sheet[StateChange]):
         offered = self._live()
         before = self._before.resolve
         if before and before not in {*offered, NEXT, NOW}:
-            offered = [before, *offered[: RELEASES - 1]]
+            offered = [before, *offered[: OFFERED_RELEASES - 1]]
         for name in offered:
-            yield f"in {safe(name, NAME)}", name
+            yield f"in {safe(name, LONGEST_NAME)}", name
         yield "in the next release", NEXT
         yield "now", NOW
         yield "not resolved", UNRESOLVED
@@ -198,16 +198,16 @@ class StateSheet(Sheet[StateChange]):
             yield KEPT, None
         yield "nobody", ""
         me = this_author().user
-        yield f"me: {safe(me, NAME)}", me
+        yield f"me: {safe(me, LONGEST_NAME)}", me
         snapshot, ruled = self.console.model.snapshot, self._state.rule.owner if self._state is not None else None
         team = ruled.value if ruled is not None else ""
         states = snapshot.states.values() if snapshot is not None else ()
         seen = sorted({one.facts.owner for one in states} - {me, "", team, self._before.owner})
         before = [self._before.owner] if self._before.owner not in (None, "", me, team) else []
-        for name in [*before, *seen[:OWNERS]]:
-            yield safe(name, NAME), name
+        for name in [*before, *seen[:OFFERED_OWNERS]]:
+            yield safe(name, LONGEST_NAME), name
         if team and team != me:
-            yield f"{safe(team, NAME)} (rule)", team
+            yield f"{safe(team, LONGEST_NAME)} (rule)", team
 
     def _parse_mute(self, text: str) -> Mute:
         return parse_mute(text, self._now())
@@ -324,7 +324,7 @@ class StateSheet(Sheet[StateChange]):
         if resolve == NOW:
             return f"An attempt that begins from now on and dies brings it back, and notifies. {stays}"
         if resolve:
-            older = f"Deaths on {safe(resolve, NAME)} or older stay counted and do not bring it back"
+            older = f"Deaths on {safe(resolve, LONGEST_NAME)} or older stay counted and do not bring it back"
             return f"{older}; one on a newer release does, within 2 s, and notifies. {stays}"
         if mute is not None and mute.factor is not None:
             jobs = plural(round(max(1, self._choice.count) * mute.factor), "dead job")

@@ -19,9 +19,9 @@ from queue_core.model.text import safe
 
 ELSEWHERE = "3 lists the jobs, 2 shows queues and workers"
 """Where to see what no event shows."""
-SHOWN = 1_000
+SHOWN_EVENTS = 1_000
 """Events that can be scrolled back to."""
-CELLS = 3_500
+CELLS_A_SECOND = 3_500
 """Cells of the list that are sent to the terminal in a second, on average: more cannot be read, and a flood of
 events stays below 10 KB/s."""
 SAVED_SECONDS = 2.0
@@ -82,7 +82,7 @@ class EventTable(Table[EventLine]):
     def flush(self) -> None:
         """Show the newest events, unless the list is held or has been drawn too often lately."""
         now = time.monotonic()
-        self._cells = min(CELLS * SAVED_SECONDS, self._cells + CELLS * (now - self._flushed))
+        self._cells = min(CELLS_A_SECOND * SAVED_SECONDS, self._cells + CELLS_A_SECOND * (now - self._flushed))
         self._flushed = now
         tail = self.console.model.event_tail
         latest = tail.latest(self.where)
@@ -90,7 +90,7 @@ class EventTable(Table[EventLine]):
             return
         if latest != self._seen and self._cells >= 0:
             self._seen = latest
-            self.show(tail.newest(self.where, SHOWN), follow=True)
+            self.show(tail.newest(self.where, SHOWN_EVENTS), follow=True)
             self._cells -= self.inner_width * min(self.visible_rows, len(self.selection.rows))
         if latest == self._seen:
             self._total = tail.total

@@ -20,7 +20,7 @@ V = TypeVar("V")
 
 LABEL = 11
 """Cells of a label, with the cursor before it."""
-LONGEST = 400
+LONGEST_TYPED = 400
 """Characters that can be typed."""
 
 
@@ -28,7 +28,7 @@ class Field(LineWidget, can_focus=True):
     """The label, and the keys that every field has."""
 
     # characters that can be typed
-    longest = LONGEST
+    longest = LONGEST_TYPED
 
     class Changed(Message):
         """Something else was chosen or typed."""
@@ -259,9 +259,9 @@ class Push(LineWidget, can_focus=True):
         self.post_message(self.Pressed(self.id or ""))
 
 
-NAME = 36
+NAME_CELLS = 36
 """Cells of a queue's name in the list, where there is room for them."""
-LEAST_NAME, BESIDE = 8, 21
+LEAST_NAME_CELLS, BESIDE = 8, 21
 """Cells of it at least; of its depth and its state."""
 
 
@@ -321,7 +321,7 @@ class QueueChoice(LineWidget):
         found, chosen = self._field.offered, self._field.typed
         at = next((number for number, queue in enumerate(found) if queue.name == chosen), 0)
         first = max(0, min(at - height // 2, len(found) - height))
-        name = max(LEAST_NAME, min(NAME, width - LABEL - 1 - BESIDE))
+        name = max(LEAST_NAME_CELLS, min(NAME_CELLS, width - LABEL - 1 - BESIDE))
         return [self._line(queue, queue.name == chosen, name) for queue in found[first : first + height]]
 
     def _line(self, queue: QueueLine, here: bool, width: int) -> Line:

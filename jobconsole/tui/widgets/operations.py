@@ -17,7 +17,7 @@ from jobconsole.format.spans import Line, Spans
 from jobconsole.present.operation import MEMBERS, OPERATIONS, operation_lines, strip_line
 from jobconsole.tui.base.host import Renewal, replace
 from jobconsole.tui.base.links import Link
-from jobconsole.tui.base.operations import PAGE, OperationDetail
+from jobconsole.tui.base.operations import PAGE_OPERATIONS, OperationDetail
 from jobconsole.tui.widgets.pane import Pane, off_for_jobs
 from jobconsole.tui.widgets.scroll import ScrollPane
 from jobconsole.tui.widgets.table import NO_MATCH, Table
@@ -109,7 +109,7 @@ class OperationTable(Table[OperationLine]):
             self.empty = self.empty if self.pages.loaded else message.problem
             self.repaint()
             return
-        self.pages.take(message.page, message.before, PAGE)
+        self.pages.take(message.page, message.before, PAGE_OPERATIONS)
         self.narrow()
         self.read_more()
 
@@ -117,7 +117,7 @@ class OperationTable(Table[OperationLine]):
         """Adopt the progress of operations under way, and read those again whose end was missed."""
         if not self.pages.loaded:
             return
-        for before in self.pages.follow(self.console.model.active_operations.lines, PAGE):
+        for before in self.pages.follow(self.console.model.active_operations.lines, PAGE_OPERATIONS):
             self.read(before)
         self.narrow()
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from jobconsole.actions.plan import NOT_CANCELLED, ON_DEAD, Choice, Target, dead_of, dead_only
 from jobconsole.core.latency import word
 from jobconsole.core.listing import TableCursor
-from jobconsole.core.rows import LINE, NAME, held_order
+from jobconsole.core.rows import LONGEST_LINE, LONGEST_NAME, held_order
 from jobconsole.core.snapshot import SnapshotNeeds
 from jobconsole.format.cuts import dominant, shared
 from jobconsole.format.humanize import exact, moment_of, plural
@@ -255,11 +255,11 @@ class SignatureTable(MarkTable[SignatureInfo]):
             ("died", f"until {moment_of(max(info.last_seen for info in chosen), now)}"),
             *(("filter", text) for text in [self.filter_text] if text),
             *(("repair", hint) for hint in hints[:1]),
-            *(("runbook", safe(one, LINE)) for one in runbooks[:1]),
+            *(("runbook", safe(one, LONGEST_LINE)) for one in runbooks[:1]),
         ]
         state = self.states.get(chosen[0].signature) if len(chosen) == 1 else None
         if state is not None and state.since and state.died_since == state.died and not state.died_unknown:
-            facts.append(("release", f" since {safe(state.since, NAME)}"))
+            facts.append(("release", f" since {safe(state.since, LONGEST_NAME)}"))
         return tuple(facts)
 
     def do_copy(self) -> None:
