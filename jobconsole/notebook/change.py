@@ -185,6 +185,10 @@ class Preview(Drawing):
         return replace(self.plan, why=why)
 
 
+RESULT_FACTS = ("who", "why", "what", "how", "skipped", "errored", "note")
+"""The labels of what is shown of an operation that was carried out."""
+
+
 class ChangeResult(Drawing):
     """What came of a change, as of its last step here."""
 
@@ -207,9 +211,7 @@ class ChangeResult(Drawing):
             [((self.sentence, "good" if report.operation and report.operation.state == "done" else "warn"),)]
         )
         if report.operation is not None:
-            yield FactsBlock(
-                only(of_operation(report.operation, None), "who", "why", "what", "how", "skipped", "errored", "note")
-            )
+            yield FactsBlock(only(of_operation(report.operation, None), *RESULT_FACTS))
         if report.plan.verb in REVERSIBLE and report.processed:
             yield note(".undo() brings exactly these back")
 
@@ -226,9 +228,6 @@ class ChangeResult(Drawing):
                 raise InvalidArgument(f"a {report.plan.verb} cannot be undone once it has ended")
             done = connection.run(_take_back(connection.operations, report.operation.number))
         return [ChangeResult(connection, one) for one in done]
-
-
-_RESULT_FACTS = ("who", "why", "what", "how", "skipped", "errored", "note")
 
 
 async def preview(connection: NotebookConnection, verb: MemberVerb, chosen: Chosen, given: RetryOptions) -> Preview:
