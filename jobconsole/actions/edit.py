@@ -31,7 +31,7 @@ COMPARED_LINES = 2_000
 """Lines that are compared, from the first that differs to the last: the comparison takes the square of it."""
 LONGEST_LINE = 400
 """Characters of a line of the difference."""
-MOST_ODDITIES = 5
+MAX_ODDITIES = 5
 UNCHANGED = "nothing is changed; R retries the job as it is"
 _CONTEXT = 2
 _INSTEAD = {
@@ -166,7 +166,7 @@ def check(draft: Draft, job: Job, known: Known, limit: int) -> list[Problem]:
     if not known.announced:
         unannounced = f"no live worker of queue '{safe(draft.queue, 60)}' announces the type '{safe(job.type, 60)}'"
         problems.append(Problem("warning", f"{unannounced}; the job waits until one does"))
-    odd = oddities(draft.text)[:MOST_ODDITIES]
+    odd = oddities(draft.text)[:MAX_ODDITIES]
     problems += [_placed("warning", oddity.text, draft.text, oddity.at) for oddity in odd]
     return sorted(problems, key=lambda problem: problem.severity)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
 
 
-MOST_PROBLEMS = 20
+MAX_PROBLEMS = 20
 """Sentences about one payload."""
 LISTED_PARAMETERS = 20
 """Names of parameters in one sentence."""
@@ -52,7 +52,7 @@ def validate_payload(schema: Mapping[str, Any], payload: object) -> list[str]:
     except (Unresolvable, RecursionError) as error:
         raise SchemaUnusable(_short(str(error) or type(error).__name__)) from None
     found = dict.fromkeys(sentence for error in errors for sentence in _sentences(error))
-    return list(found)[:MOST_PROBLEMS]
+    return list(found)[:MAX_PROBLEMS]
 
 
 @cache

@@ -32,7 +32,7 @@ LATENCY_JOBS = 200
 GAP_SECONDS = 0.02
 SINGLE_SECONDS = 3.0
 """The single enqueues end after this time, or after a tenth of the jobs."""
-SINGLE_MOST = 5000
+MAX_SINGLE = 5000
 BULK = 500
 STEP_SECONDS = 0.01
 STALL_SECONDS = 60.0
@@ -125,7 +125,7 @@ class Bench:
 
     async def _enqueue(self) -> Enqueued:
         total = self._options.jobs
-        singles, seconds, done = min(SINGLE_MOST, max(1, total // 10)), 0.0, 0
+        singles, seconds, done = min(MAX_SINGLE, max(1, total // 10)), 0.0, 0
         while done < singles and seconds < SINGLE_SECONDS:
             body, start = payload(done), time.perf_counter()
             await self._jobs.enqueue(TYPE, body)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from queue_core.queue import JobQueue
 
 
-_NAMED_MOST = 20
+_MAX_NAMED = 20
 """Jobs that a dry run names, refusals that are explained one by one, and signatures that one operation is noted for."""
 
 
@@ -119,7 +119,7 @@ async def _signatures(jobs: JobQueue, chosen: JobSelection) -> tuple[str, ...]:
         return ()
     if not any(term.field == "signature" and not term.negated for term in where.terms):
         return ()
-    return tuple(group.signature for group in await jobs.inspector.signatures(where, 60.0, 1, _NAMED_MOST))
+    return tuple(group.signature for group in await jobs.inspector.signatures(where, 60.0, 1, _MAX_NAMED))
 
 
 async def _check_target(jobs: JobQueue, plan: Plan) -> None:
@@ -139,7 +139,7 @@ async def _foreseen(jobs: JobQueue, verb: Verb, plan: Plan) -> tuple[Plan, _Resu
     found = await states_of(jobs, plan.ids)
     fit = {one for one, state in found.items() if VERBS[verb].acts_on(*state)}
     unfit = [one for one in plan.ids if one in found and one not in fit]
-    refused = [str(WrongState(one, _state(*found[one]), WORDS[verb].past)) for one in unfit[:_NAMED_MOST]]
+    refused = [str(WrongState(one, _state(*found[one]), WORDS[verb].past)) for one in unfit[:_MAX_NAMED]]
     missing = tuple(one for one in plan.ids if one not in found)
     return replace(plan, ids=tuple(one for one in plan.ids if one in fit)), _Result(
         _empty(plan), missing, tuple(refused)
@@ -165,10 +165,10 @@ def _report_dry_run(output: Output, verb: Verb, plan: Plan, result: _Result) -> 
         return code
     how = "".join(f", {words}" for words in in_words(plan.options, plan.rollout)) if plan.ids else ""
     output.line(f"would {verb} {plural(len(plan.ids), 'job')}{how}{_capped(plan)}")
-    for job_id in plan.ids[:_NAMED_MOST]:
+    for job_id in plan.ids[:_MAX_NAMED]:
         output.line(job_id)
-    if len(plan.ids) > _NAMED_MOST:
-        output.line(f"… and {len(plan.ids) - _NAMED_MOST:,} more")
+    if len(plan.ids) > _MAX_NAMED:
+        output.line(f"… and {len(plan.ids) - _MAX_NAMED:,} more")
     return code
 
 
@@ -236,7 +236,7 @@ class _Result:
     @property
     def sentences(self) -> tuple[str, ...]:
         """One for each job that was named and is not changed."""
-        return (*(f"no job with id {job_id}" for job_id in self.missing[:_NAMED_MOST]), *self.refused)
+        return (*(f"no job with id {job_id}" for job_id in self.missing[:_MAX_NAMED]), *self.refused)
 
 
 async def _explain_unchanged(jobs: JobQueue, verb: Verb, chosen: JobSelection, report: Report) -> _Result:
@@ -247,7 +247,7 @@ async def _explain_unchanged(jobs: JobQueue, verb: Verb, chosen: JobSelection, r
     if report.problem or not report.finished or report.processed > len(changed) or not left:
         return _Result(report)
     missing, others = [], []
-    for job_id in left[:_NAMED_MOST]:
+    for job_id in left[:_MAX_NAMED]:
         try:
             job = await jobs.inspector.get(job_id)
         except JobNotFound:

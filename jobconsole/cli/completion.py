@@ -44,7 +44,7 @@ PLACES = ("--config", "--context", "--postgres-url", "--schema", "--redis-url", 
 """Options that choose the store whose names are read."""
 NAMES_SECONDS = 2.0
 """How long names may take: a person waits for them."""
-MOST_NAMES = 200
+MAX_NAMES = 200
 """Names that are printed."""
 _WORD = re.compile(r"[A-Za-z0-9_.+-]+")
 
@@ -138,7 +138,7 @@ def _print_names(options: argparse.Namespace, output: Output) -> int:
         with suppress(TimeoutError):
             names = await asyncio.wait_for(_names(jobs, options.names), NAMES_SECONDS)
             # A name that a line cannot hold cannot be completed.
-            kept = [name for name in names if name.isprintable()][:MOST_NAMES]
+            kept = [name for name in names if name.isprintable()][:MAX_NAMES]
             if output.as_json:
                 output.json({"names": kept})
             else:
@@ -163,7 +163,7 @@ async def _names(jobs: JobQueue, kind: str) -> list[str]:
         return [planned.schedule.name for planned in (await jobs.schedules.list()).schedules]
     from queue_core.model.filters import parse
 
-    return [one.signature for one in await jobs.inspector.signatures(parse("status:dead"), 900.0, 1, MOST_NAMES)]
+    return [one.signature for one in await jobs.inspector.signatures(parse("status:dead"), 900.0, 1, MAX_NAMES)]
 
 
 def _kind(action: argparse.Action) -> str:

@@ -12,7 +12,7 @@ from jobconsole.cli.root import Parser, duration, whole
 if TYPE_CHECKING:
     from queue_core.model.operation import ChangeOptions, Rollout
 
-_MOST_CANARY = 1_000_000
+_MAX_CANARY = 1_000_000
 """Jobs of a canary."""
 
 
@@ -30,7 +30,7 @@ def add_spread(verb: Parser) -> None:
 def add_rollout(verb: Parser) -> None:
     """Declare the options of a retry that begins carefully."""
     verb.add_argument(
-        "--canary", type=whole(0, _MOST_CANARY), metavar="N", help="N jobs first, and wait for their outcome"
+        "--canary", type=whole(0, _MAX_CANARY), metavar="N", help="N jobs first, and wait for their outcome"
     )
     verb.add_argument(
         "--canary-first-failure",

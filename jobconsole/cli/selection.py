@@ -202,7 +202,7 @@ def canonical(job_id: str) -> str:
 
 WHOLE_ID = 36
 """Characters of a whole id."""
-PAGE_JOBS, MOST_PAGES = 200, 10
+PAGE_JOBS, MAX_PAGES = 200, 10
 """Jobs that are read at a time, and how often, for an id whose middle is left out."""
 NAMED_IDS = 4
 """Ids that the sentence about an ambiguous one names."""
@@ -269,14 +269,14 @@ async def _begin_so(jobs: JobQueue, given: str, head: str, tail: str, trash: boo
 
     where, cursor = Filter((Term("id", "=", head),), trash), None
     found: list[str] = []
-    for _ in range(MOST_PAGES if tail else 1):
+    for _ in range(MAX_PAGES if tail else 1):
         page = await jobs.inspector.jobs(where, PAGE_JOBS if tail else NAMED_IDS + 1, cursor)
         found += [job.id for job in page.jobs if job.id.endswith(tail)]
         cursor = page.cursor
         if cursor is None or len(found) > NAMED_IDS:
             return found
     if tail and len(found) != 1:
-        raise UsageError(f"more than {PAGE_JOBS * MOST_PAGES:,} ids begin like '{given}'; give more of it")
+        raise UsageError(f"more than {PAGE_JOBS * MAX_PAGES:,} ids begin like '{given}'; give more of it")
     return found
 
 

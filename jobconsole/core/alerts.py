@@ -140,7 +140,7 @@ class SignatureWatcher:
 
 MESSAGE_SECONDS = 10.0
 """Between two messages, at least: what comes meanwhile goes into the next one."""
-MOST_SENTENCES = 3
+MAX_SENTENCES = 3
 """Sentences of a message; of others it has the number."""
 
 
@@ -181,7 +181,7 @@ class Notices:
         if not waiting or now < self._next_at:
             return ""
         self._next_at = now + MESSAGE_SECONDS
-        shown, more = waiting[:MOST_SENTENCES], len(waiting) - MOST_SENTENCES
+        shown, more = waiting[:MAX_SENTENCES], len(waiting) - MAX_SENTENCES
         text = "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
         self._last = (text, frozenset() if self._crossed else frozenset(self._changed))
         self._crossed, self._changed = [], {}

@@ -22,7 +22,7 @@ PAGE_ROWS = 200
 """Rows read at a time."""
 ROWS_AHEAD = 100
 """Rows before the end of what is loaded at which the next page is wanted."""
-MOST_ROWS = 20_000
+MAX_ROWS = 20_000
 """Rows held at most; the title shows when there are more."""
 READ_TOGETHER = 10
 """Rows that are read one by one at a time."""
@@ -56,7 +56,7 @@ class Window:
     @property
     def full(self) -> bool:
         """Whether the list continues but no more of it is held."""
-        return not self.complete and len(self.rows) >= MOST_ROWS
+        return not self.complete and len(self.rows) >= MAX_ROWS
 
     def wants(self, last_visible: int) -> bool:
         """Whether the next page should be read, given the last row on the screen."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from queue_core.client.operations import Operations
 
 
-WATCHED_MOST = 100
+MAX_WATCHED = 100
 """Operations that have not ended which are watched, the newest ones."""
 RATE_SECONDS = 10.0
 """Over which a rate is taken."""
@@ -137,7 +137,7 @@ def operations_line(lines: Sequence[OperationLine], glyphs: Glyphs) -> Spans:
 
 
 class ActiveOperations:
-    """The operations that have not ended, with their rates. Memory is bounded by `WATCHED_MOST`."""
+    """The operations that have not ended, with their rates. Memory is bounded by `MAX_WATCHED`."""
 
     def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
         self._steady = steady
@@ -165,7 +165,7 @@ class ActiveOperations:
         Raises:
             StoreUnavailable: the store did not answer in time.
         """
-        found = await operations.list_operations(WATCHED_MOST, unfinished=True)
+        found = await operations.list_operations(MAX_WATCHED, unfinished=True)
         found += await self._settling(operations, {one.number for one in found})
         canaries: dict[int, Outcomes] = {}
         for one in [one for one in found if one.request.verb == "retry" and one.in_canary and one.processed][:CANARIES]:
@@ -228,7 +228,7 @@ def _holds(line: OperationLine, term: Term) -> bool:
     return term.field == "signature" and any(found.startswith(term.value) for found in one.request.signatures)
 
 
-HELD_MOST = 20_000
+MAX_HELD = 20_000
 """Operations held at most."""
 
 
@@ -259,7 +259,7 @@ class OperationPages:
     @property
     def full(self) -> bool:
         """Whether no more is read."""
-        return self.complete or len(self.lines) >= HELD_MOST
+        return self.complete or len(self.lines) >= MAX_HELD
 
     def take(self, page: Sequence[OperationLine], before: int | None, size: int) -> None:
         """Adopt a page of at most `size` that was asked for before a number, or the newest one."""

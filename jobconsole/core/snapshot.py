@@ -22,7 +22,7 @@ from queue_core.model.triage.rules import NO_BOOK, RuleBook
 from queue_core.model.triage.signatures import SignatureState, TypeRuns
 from queue_core.ports.inspector import Inspector
 
-MOST_SLICES = 30
+MAX_SLICES = 30
 """Parts of a trend."""
 LONGEST_SPAN = 3_600.0
 """Seconds of the series that is read."""
@@ -49,7 +49,7 @@ class SnapshotNeeds:
     @property
     def slices(self) -> int:
         """The parts of the window that trends are counted by: minutes, which are the smallest there are, at most 30."""
-        return max(1, min(MOST_SLICES, int(self.window / 60)))
+        return max(1, min(MAX_SLICES, int(self.window / 60)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from jobconsole.embedded.places import DemoError
 
-MOST_FILES = 2000
+MAX_FILES = 2000
 """Of one kind below one folder; enough that an hour's run seldom repeats itself soon."""
-MOST_LOOKED_AT = 20_000
+MAX_LOOKED_AT = 20_000
 """Files below one folder: found within some tenths of a second, whatever else is installed there."""
 LARGEST = 256 * 1024
 """Bytes of a file for the small jobs: none of them takes longer than some tenths of a second."""
@@ -106,9 +106,9 @@ def _survey(roots: tuple[Path, ...]) -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
     for root in roots:
         below: dict[str, list[Path]] = {}
-        for entry in islice(_walk(root, NOT_MODULES), MOST_LOOKED_AT):
+        for entry in islice(_walk(root, NOT_MODULES), MAX_LOOKED_AT):
             paths = below.setdefault(Path(entry.name).suffix, [])
-            if len(paths) < MOST_FILES and 0 < entry.stat().st_size <= LARGEST:
+            if len(paths) < MAX_FILES and 0 < entry.stat().st_size <= LARGEST:
                 paths.append(Path(entry.path))
         for ending, paths in below.items():
             found.setdefault(ending, []).extend(paths)

@@ -27,7 +27,7 @@ from queue_core.model.report import Overview
 from queue_core.ports.inspector import Inspector
 
 PRODUCER_SECONDS = 10.0
-MOST_FAILURES = 50
+MAX_FAILURES = 50
 
 
 async def sum_up(stage: Stage, jobs: JobQueue, voice: Voice, started: float) -> Summary:
@@ -55,7 +55,7 @@ async def _failures(inspector: Inspector) -> dict[str, int]:
     """Return dead jobs by the name of their exception, most first."""
     dead = Filter((Term("status", "=", "dead"),))
     counts: Counter[str] = Counter()
-    for group in await inspector.signatures(dead, 3600.0, 1, MOST_FAILURES):
+    for group in await inspector.signatures(dead, 3600.0, 1, MAX_FAILURES):
         counts[group.title.partition(":")[0]] += group.count
     return dict(counts.most_common())
 

@@ -18,9 +18,9 @@ from queue_core.model.rules import BANDS, band
 from queue_core.model.text import safe
 from queue_core.model.triage.signatures import WORDS
 
-MOST_TYPES = 100
+MAX_TYPES = 100
 """Labels of types; each costs some 25 time series, and who enqueues chooses the names."""
-MOST_RELEASES = 100
+MAX_RELEASES = 100
 """Labels of releases: those of the most workers."""
 LONGEST_LABEL = 120
 """Characters of a label."""
@@ -30,7 +30,7 @@ OTHER = "other"
 class TypeNames:
     """Chooses labels and keeps to them: a type that moved to `other` later would make two counters wrong."""
 
-    def __init__(self, allowed: Collection[str] = (), most: int = MOST_TYPES) -> None:
+    def __init__(self, allowed: Collection[str] = (), most: int = MAX_TYPES) -> None:
         self._allowed = frozenset(allowed)
         self._most = most
         self._chosen: dict[str, str] = {}
@@ -114,7 +114,7 @@ def _about_now(overview: Overview, queues: Sequence[str]) -> Iterator[Metric]:
     workers: Counter[tuple[str, ...]] = Counter((worker.state,) for worker in overview.workers)
     yield _values("job_workers", {(state,): workers[state,] for state in WORKER_STATES})
     releases = Counter((safe(worker.release or "", LONGEST_LABEL),) for worker in overview.workers if not worker.lost)
-    yield _values("jobs_worker_info", dict(releases.most_common(MOST_RELEASES)))
+    yield _values("jobs_worker_info", dict(releases.most_common(MAX_RELEASES)))
     yield _values("job_handlers_stuck", {(): sum(worker.stuck for worker in overview.workers if not worker.lost)})
 
 

@@ -56,7 +56,7 @@ class _Stored(NamedTuple):
     tallies: tuple[Tally, ...]
 
 
-MOST_SIGNATURES = 1000
+MAX_SIGNATURES = 1000
 """Signatures whose states are counted: those that grow most."""
 _DEAD = parse("status:dead")
 
@@ -146,7 +146,7 @@ class Reader:
         return (task.result(), None) if reason is None else (None, reason)
 
     async def _signatures(self) -> Mapping[SignatureWord, int]:
-        groups = await self._inspector.signatures(_DEAD, NEW_WINDOW, 1, MOST_SIGNATURES)
+        groups = await self._inspector.signatures(_DEAD, NEW_WINDOW, 1, MAX_SIGNATURES)
         return Counter(state.word for state in (await states_of(self._inspector, groups)).values())
 
     async def _delivery(self, limit: float) -> dict[str, BackendState]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
 
-from jobconsole.exporter.collector import MOST_TYPES, JobsCollector, TypeNames
+from jobconsole.exporter.collector import MAX_TYPES, JobsCollector, TypeNames
 from jobconsole.exporter.reading import READ_SECONDS, Reader, Reading
 from jobconsole.web.auth import BasicAuth
 from jobconsole.web.http import Guard, Handler, HttpServer, Request, Response, plain, why_not_listening
@@ -58,7 +58,7 @@ class ExporterOptions:
     limit: float = READ_SECONDS
     # job types with a label of their own; none: the first `most_types`
     types: tuple[str, ...] = ()
-    most_types: int = MOST_TYPES
+    most_types: int = MAX_TYPES
     # files of a certificate chain and its key, both or none
     tls_cert: str | None = None
     tls_key: str | None = None

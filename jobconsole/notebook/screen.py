@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 15.0
 """Until the first whole picture."""
 POLL_SECONDS = 0.05
-LEAST_SIZE, MOST_SIZE = (60, 20), (400, 200)
+LEAST_SIZE, MAX_SIZE = (60, 20), (400, 200)
 """Columns and lines of a screen."""
 READING = "reading&#160;..."
 """A part that is not there yet."""
@@ -72,9 +72,9 @@ async def console_screen(
         InvalidArgument: a size that cannot be.
         StoreUnavailable: the store did not answer in time.
     """
-    if not all(least <= given <= most for least, given, most in zip(LEAST_SIZE, size, MOST_SIZE, strict=True)):
+    if not all(least <= given <= most for least, given, most in zip(LEAST_SIZE, size, MAX_SIZE, strict=True)):
         raise InvalidArgument(
-            f"a screen has {LEAST_SIZE[0]} to {MOST_SIZE[0]} columns and {LEAST_SIZE[1]} to {MOST_SIZE[1]} lines"
+            f"a screen has {LEAST_SIZE[0]} to {MAX_SIZE[0]} columns and {LEAST_SIZE[1]} to {MAX_SIZE[1]} lines"
         )
     # It looks only, whatever the connection may do.
     app = ConsoleApp(Connection(connection.jobs), read_only=True, context=context)

@@ -34,7 +34,7 @@ COUNTED = 100_000
 """Jobs up to which their number is shown exactly."""
 ANSWER_SECONDS = 1.0
 """How long a refresh waits for the store: the notebook does nothing else meanwhile."""
-MOST_IDS = 1_000
+MAX_IDS = 1_000
 """Jobs that a page can mark."""
 COLUMNS = tuple(column for column in JOB_COLUMNS if column.title not in {"STATUS", "PRI"})
 
@@ -114,7 +114,7 @@ class JobsWidget(anywidget.AnyWidget):  # type: ignore[misc]  # traitlets and an
 
     def _open(self, content: dict[str, Any]) -> None:
         ids = content.get("ids")
-        chosen: Chosen = self._where if ids is None else [str(one) for one in ids[:MOST_IDS]]
+        chosen: Chosen = self._where if ids is None else [str(one) for one in ids[:MAX_IDS]]
         named: MemberVerb = "delete" if content.get("verb") == "delete" else "retry"
         one = self._connection.run(preview(self._connection, named, chosen, {}))
         self._number += 1

@@ -26,14 +26,14 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-MOST_READERS = 256
+MAX_READERS = 256
 """Streams of one application at a time; one more gets status 503 with Retry-After."""
 
 
 class EventsApp:
     """See `events_app`."""
 
-    def __init__(self, jobs: JobQueue, heartbeat: float = HEARTBEAT, readers: int = MOST_READERS) -> None:
+    def __init__(self, jobs: JobQueue, heartbeat: float = HEARTBEAT, readers: int = MAX_READERS) -> None:
         self._jobs = jobs
         self._heartbeat = heartbeat
         self._most = readers
@@ -94,7 +94,7 @@ class EventsApp:
         return None
 
 
-def events_app(jobs: JobQueue, *, heartbeat: float = HEARTBEAT, readers: int = MOST_READERS) -> EventsApp:
+def events_app(jobs: JobQueue, *, heartbeat: float = HEARTBEAT, readers: int = MAX_READERS) -> EventsApp:
     """Return an ASGI application that streams the events of a queue object as Server-Sent Events.
 
     Mounted, it works on the queue object that the application around it opens and closes; served alone, it does so

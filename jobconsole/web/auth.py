@@ -21,7 +21,7 @@ from jobconsole.web.http import Request, Response, plain
 
 N, R, P = 1 << 14, 8, 1
 """The cost of a new line: 16 MiB and some 50 ms."""
-_MOST_MEMORY = 64 << 20
+_MAX_MEMORY = 64 << 20
 """Bytes that checking one line may take."""
 _LONGEST_LOGIN = 1024
 """Bytes of a name and password; longer ones are refused unread."""
@@ -47,7 +47,7 @@ class _Secret(NamedTuple):
 
 
 def _hash(password: bytes, salt: bytes, n: int, r: int, p: int) -> bytes:
-    return hashlib.scrypt(password, salt=salt, n=n, r=r, p=p, maxmem=2 * _MOST_MEMORY, dklen=32)
+    return hashlib.scrypt(password, salt=salt, n=n, r=r, p=p, maxmem=2 * _MAX_MEMORY, dklen=32)
 
 
 def make_line(name: str, password: str) -> str:
@@ -95,7 +95,7 @@ def read_auth_file(path: str) -> dict[str, _Secret]:
 def _secret(text: str) -> _Secret:
     kind, *numbers, salt, digest = text.split("$")
     n, r, p = map(int, numbers)
-    if kind != "scrypt" or n < 2 or n & (n - 1) or r < 1 or not 1 <= p <= 16 or 128 * n * r > _MOST_MEMORY:
+    if kind != "scrypt" or n < 2 or n & (n - 1) or r < 1 or not 1 <= p <= 16 or 128 * n * r > _MAX_MEMORY:
         raise ValueError(text)
     secret = _Secret(n, r, p, base64.b64decode(salt, validate=True), base64.b64decode(digest, validate=True))
     if len(secret.salt) < 8 or len(secret.digest) != 32:

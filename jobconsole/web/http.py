@@ -26,9 +26,9 @@ _BUFFER_BYTES = 64 << 10
 """Bytes of a stream that wait for its reader in this process, and as many in the kernel."""
 _LARGEST_HEAD = 16 << 10
 """Bytes of a request's head; asyncio's reader stops there."""
-_MOST_CONNECTIONS = 64
+_MAX_CONNECTIONS = 64
 """Connections at a time; one more gets status 503 with Retry-After."""
-MOST_STREAMS = 64
+MAX_STREAMS = 64
 """Streams at a time, beside these connections."""
 
 
@@ -139,12 +139,12 @@ class HttpServer:
             return plain(HTTPStatus.NOT_FOUND, f"404 not found; there are {known}\n")
         if request.method not in {"GET", "HEAD"}:
             return plain(HTTPStatus.METHOD_NOT_ALLOWED)._replace(headers={"Allow": "GET, HEAD"})
-        if self._connections > _MOST_CONNECTIONS:
+        if self._connections > _MAX_CONNECTIONS:
             return _busy()
         if (refused := await self._guard(request)) is not None:
             return refused
         response = await handler(request)
-        return _busy() if response.stream is not None and self._streams >= MOST_STREAMS else response
+        return _busy() if response.stream is not None and self._streams >= MAX_STREAMS else response
 
     def _below(self, path: str) -> Handler | None:
         folder, _, name = path.rpartition("/")

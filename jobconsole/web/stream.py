@@ -32,11 +32,11 @@ RESUME_SECONDS = 3600.0
 """How far back a stream is resumed from the store."""
 SLACK_SECONDS = 5.0
 """Seconds by which clocks may differ, and that a message may take: changes of that time are shown again."""
-MOST_CHANGED, PAGE_JOBS = 1000, 200
+MAX_CHANGED, PAGE_JOBS = 1000, 200
 """Jobs that are read for one resume, and for one page of it."""
 RESUMED_AT_ONCE = 4
 """Resumes that read the store at the same time: after an interruption all clients come back at once."""
-MOST_JOBS = 100
+MAX_JOBS = 100
 """Jobs that a client can choose."""
 PART_EVENTS = 200
 """Events that are sent together."""
@@ -90,14 +90,14 @@ def parse_query(query: str, last_event_id: str = "") -> EventQuery:
         ValueError: a parameter or an event that does not exist, an id that is none, or too many.
     """
     found: dict[str, set[str]] = {name: set() for name in _PARAMETERS}
-    for name, value in parse_qsl(query, keep_blank_values=True, max_num_fields=2 * MOST_JOBS):
+    for name, value in parse_qsl(query, keep_blank_values=True, max_num_fields=2 * MAX_JOBS):
         if name not in found:
             raise ValueError(f"no parameter '{name[:40]}'; there are {', '.join(_PARAMETERS)}")
         found[name].add(value)
     if unknown := sorted(found["event"] - _NAMES):
         raise ValueError(f"no event '{unknown[0][:40]}'; there are {', '.join(EventName)}")
-    if len(found["job"]) > MOST_JOBS:
-        raise ValueError(f"at most {MOST_JOBS} jobs can be chosen")
+    if len(found["job"]) > MAX_JOBS:
+        raise ValueError(f"at most {MAX_JOBS} jobs can be chosen")
     jobs = frozenset(parse_id(job_id) for job_id in found["job"])
     queues = frozenset(check_name(name, "the queue's name") for name in found["queue"])
     types = frozenset(check_name(name, "the type's name") for name in found["type"])
@@ -188,7 +188,7 @@ class EventStreams:
         where = Filter((Term("age", "<", repr(seconds)), *_terms("queue", query.queues), *_terms("type", query.types)))
         found: list[Job] = []
         cursor = None
-        for _ in range(MOST_CHANGED // PAGE_JOBS):
+        for _ in range(MAX_CHANGED // PAGE_JOBS):
             page = await self._inspector.jobs(where, PAGE_JOBS, cursor)
             found += filter(query.shows, page.jobs)
             cursor = page.cursor

@@ -68,7 +68,7 @@ def test_verbs_take_parts_and_change_one_job_for_each(four: Shop) -> None:
 
 def test_the_search_for_a_tail_is_bounded(four: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "PAGE_JOBS", 1)
-    monkeypatch.setattr(selection, "MOST_PAGES", 1)
+    monkeypatch.setattr(selection, "MAX_PAGES", 1)
     answer = four("job", "show", "01a1…0000")
     assert (answer.code, answer.err) == (2, "jobconsole: more than 1 ids begin like '01a1…0000'; give more of it\n")
 

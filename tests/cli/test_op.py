@@ -107,7 +107,7 @@ class TestLooking:
 
     def test_what_undid_it_long_after(self, dead: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
         """It is among the newest, or among those that came next."""
-        monkeypatch.setattr("jobconsole.cli.commands.op._MOST_OPERATIONS", 2)
+        monkeypatch.setattr("jobconsole.cli.commands.op._MAX_OPERATIONS", 2)
         for job_id in DEAD[:3]:
             dead("dlq", "delete", job_id, "--yes")
         dead("op", "undo", "2")

@@ -162,7 +162,7 @@ async def test_what_one_removed_is_forgotten_at_once(jobs: JobQueue, world: Worl
 async def test_a_window_holds_so_many_rows_and_says_so(
     jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "MOST_ROWS", 20)
+    monkeypatch.setattr(listing, "MAX_ROWS", 20)
     await bury(world, 35)
     window = Window(DEAD)
     await window.refresh(jobs.inspector)

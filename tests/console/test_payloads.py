@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
-from jobconsole.actions.schema import MOST_PROBLEMS, SchemaUnusable, validate_payload
+from jobconsole.actions.schema import MAX_PROBLEMS, SchemaUnusable, validate_payload
 from queue_core.queue import JobQueue
 
 jobs = JobQueue(memory=True)
@@ -117,7 +117,7 @@ def test_unknown_parameters_name_the_known_ones() -> None:
 
 def test_many_mistakes_and_long_values_are_bounded() -> None:
     found = validate_payload(nothing.schema(), {f"{number} {'x' * 10_000}": 1 for number in range(1000)})
-    assert len(found) == MOST_PROBLEMS
+    assert len(found) == MAX_PROBLEMS
     assert max(map(len, found)) < 1000
     (said,) = validate_payload(draw.schema(), {"name": "a", "colour": "\x1b[2J" * 10_000})
     assert len(said) < 1000

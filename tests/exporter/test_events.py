@@ -136,7 +136,7 @@ class TestEvents:
             curl.close()
 
     def test_places_of_streams_are_bounded_and_are_none_of_scrapes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("jobconsole.web.http.MOST_STREAMS", 1)
+        monkeypatch.setattr("jobconsole.web.http.MAX_STREAMS", 1)
         with serving() as exporter:
             first = Curl(exporter)
             assert first.next()[0] == "live"

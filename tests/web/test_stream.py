@@ -164,7 +164,7 @@ class TestResume:
             assert live.body["complete"] is complete
 
     async def test_more_than_is_shown(self, jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("jobconsole.web.stream.MOST_CHANGED", 4)
+        monkeypatch.setattr("jobconsole.web.stream.MAX_CHANGED", 4)
         monkeypatch.setattr("jobconsole.web.stream.PAGE_JOBS", 2)
         first = stream(jobs)
         await first.next()

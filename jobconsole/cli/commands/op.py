@@ -189,7 +189,7 @@ async def _run_to_end(jobs: JobQueue, output: Output, number: int, submitted: li
 
 _POLL_SECONDS = 0.5
 """Seconds between two looks at an operation that is watched."""
-_MOST_OPERATIONS = 1000
+_MAX_OPERATIONS = 1000
 """Operations that `op run` takes up at a time, and that are looked at for what undid another one."""
 
 
@@ -262,7 +262,7 @@ async def _all(jobs: JobQueue) -> list[Operation]:
 
 
 async def _unfinished(jobs: JobQueue) -> list[Operation]:
-    return await jobs.operations.list_operations(_MOST_OPERATIONS, unfinished=True)
+    return await jobs.operations.list_operations(_MAX_OPERATIONS, unfinished=True)
 
 
 async def _these(jobs: JobQueue, operations: list[Operation]) -> list[Operation]:
@@ -373,12 +373,12 @@ def run_show(options: argparse.Namespace, output: Output) -> int:
 
 async def _undone_by(operations: Operations, number: int) -> int | None:
     """Return which operation has undone this one, of the newest ones and of those that came next."""
-    newest = await operations.list_operations(_MOST_OPERATIONS)
+    newest = await operations.list_operations(_MAX_OPERATIONS)
     between = newest[-1].number if newest else number
     after = (
         []
         if between <= number
-        else await operations.list_operations(_MOST_OPERATIONS, min(between, number + _MOST_OPERATIONS + 1))
+        else await operations.list_operations(_MAX_OPERATIONS, min(between, number + _MAX_OPERATIONS + 1))
     )
     return undone_by([*newest, *after]).get(number)
 

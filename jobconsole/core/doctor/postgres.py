@@ -18,7 +18,7 @@ from jobconsole.core.doctor.checks import (
 from jobconsole.format.humanize import age, exact, plural
 from queue_core.model.text import safe
 
-POSTGRES_LEAST = 150_000
+MIN_POSTGRES = 150_000
 """server_version_num of PostgreSQL 15."""
 LOCKED_SECONDS = 5.0
 """Locks held for so long hold up enqueues and operators; this product's own transactions are shorter."""
@@ -39,7 +39,7 @@ def check_postgres(facts: Facts, read_only: bool = False) -> list[Check]:
 
 def _postgres_version(facts: Facts) -> Check:
     text = f"PostgreSQL {facts['version']}"
-    if facts["version_number"] >= POSTGRES_LEAST:
+    if facts["version_number"] >= MIN_POSTGRES:
         return Check("postgres version", "ok", text)
     return Check("postgres version", "fail", text, "upgrade the server to PostgreSQL 15 or later")
 

@@ -8,7 +8,7 @@ from jobconsole.core.doctor.checks import CROWDED, Check, Facts, Level, check_sc
 from jobconsole.format.humanize import exact, plural
 from queue_core.model.text import safe
 
-REDIS_LEAST = (7, 0)
+MIN_REDIS = (7, 0)
 SLOTS = 16_384
 _ROOM = "raise maxmemory, or find what else fills this server"
 
@@ -34,7 +34,7 @@ def _redis_version(facts: Facts) -> Check:
     version = str(facts["redis_version"] or "unknown")
     text = f"Valkey {facts['version']} (Redis {version})" if facts["version"] else f"Redis {version}"
     numbers = version.split(".")[:2]
-    if all(part.isdecimal() for part in numbers) and tuple(map(int, numbers)) < REDIS_LEAST:
+    if all(part.isdecimal() for part in numbers) and tuple(map(int, numbers)) < MIN_REDIS:
         return Check("redis version", "fail", text, "upgrade the server to Redis 7.0 or later, or to Valkey")
     return Check("redis version", "ok", text)
 

@@ -51,7 +51,7 @@ class Running:
         if rules.concurrency is None:
             self._known, self._above = (), ABOVE_ALL_TOKENS
         elif began >= self._whole_at or self._above == ABOVE_ALL_TOKENS:
-            # Where no lease epoch is live, as after a crash, the count before could not tell which token was the last.
+            # Where no lease epoch was live, as after a crash, the count before knew no last token.
             ((running, known),) = yield "capacity/running_scan", {**queue, "some": MAX_REMEMBERED}
             few = running <= MAX_REMEMBERED and rules.concurrency <= MAX_REMEMBERED
             # Where they are few, the count that counts is the one of those that are known.
