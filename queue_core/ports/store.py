@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from queue_core.errors import StoreUnavailable
@@ -92,8 +93,9 @@ class HeartbeatRequest(NamedTuple):
     process: str = ""
     # whether it asks for the other workers of this place
     with_neighbours: bool = False
-    # claims whose leases it asks for
+    # claims whose leases it asks for, and the number up to which it asks for those of all claims; 0: for no others
     doubts: Sequence[Doubt] = ()
+    doubt_until: int = 0
     # abandoned handlers that still run; they hold no slot
     stuck: int = 0
     # the queues of the jobs that it holds; None: unknown, any queue
@@ -138,6 +140,8 @@ class HeartbeatReply(NamedTuple):
     neighbours: tuple[Neighbour, ...] | None = None
     # leases that the claims in doubt gave to this worker, including those that it knows
     strays: tuple[Stray, ...] = ()
+    # for each part of the store a mark of the server that answered: under another one it may lack what was stored
+    marks: Mapping[str, str] = MappingProxyType({})
     # why a part of the store has not answered, where others have, and ids of whose leases nothing is known by that
     failure: StoreUnavailable | None = None
     unknown: tuple[str, ...] = ()

@@ -39,6 +39,16 @@ class ThreadClient(redis.Redis):
         """Return the node of a cluster that serves a key, as far as is known."""
         return self._client.topology.known_owner(key) if isinstance(self._client, ClusterClient) else None
 
+    def info_of(self, node: Host | None) -> Mapping[str, Any]:
+        """Return what a server reports of itself: of a cluster this node, where it is known.
+
+        Raises:
+            redis.RedisError: it does not, or not in time.
+        """
+        if not isinstance(self._client, ClusterClient):
+            return self.wait_for(_info(self._client))
+        return {} if node is None else self.wait_for(_info(self._client.node(node)))
+
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run a command.
 
@@ -87,6 +97,11 @@ class ThreadClient(redis.Redis):
         self._thread.join(self._timeout)
         if not self._thread.is_alive():
             self._loop.close()
+
+
+async def _info(client: Redis) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = await client.info("server")
+    return found
 
 
 class _ThreadPipeline(Pipeline):

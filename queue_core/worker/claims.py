@@ -1,7 +1,8 @@
 """The claims of one worker: each has a number, and those whose answers did not come are remembered.
 
 The store may have carried such a claim out, and given jobs to this worker of which it knows nothing; or it may yet do
-so. The heartbeat asks for what came of it, and that is released.
+so. The heartbeat asks for what came of it, and that is released. Where another server has taken over, such as a replica
+that had the claim of a job and not its end, it asks for what came of all claims.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Claims:
         self._void: set[int] = set()
         # number -> its queue and when it failed, in seconds of time.monotonic
         self._failed: dict[int, tuple[str, float]] = {}
+        # the last claim before another server took over, and when that was noted, in seconds of time.monotonic
+        self._taken_over: tuple[int, float] = 0, float("-inf")
 
     def begin(self, queue: str, number: int = 0) -> int:
         """Return the number of a claim that is about to be sent; one that is sent again keeps its number."""
@@ -73,6 +76,19 @@ class Claims:
         """Note that the answer to a claim in doubt has come after all."""
         with self._lock:
             self._failed.pop(number, None)
+
+    def note_takeover(self) -> None:
+        """Note that another server has taken over, which may lack the ends of any jobs that were claimed before."""
+        with self._lock:
+            self._taken_over = self._last, time.monotonic()
+
+    def doubt_until(self) -> int:
+        """Return the number up to which to ask for all claims now but those on their way; 0: not at all."""
+        with self._lock:
+            number, since = self._taken_over
+            if time.monotonic() - since >= ASK_OFTEN_SECONDS:
+                return 0
+            return min([number, *(one - 1 for one in self._open)])
 
     def doubts(self, full: bool) -> list[Doubt]:
         """Return the claims to ask for now; of those that are on their way again the answer may just be read."""

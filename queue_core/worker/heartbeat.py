@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -149,6 +149,8 @@ class Heartbeat:
         # the last heartbeat has announced that the next one may come later
         self._rested = self._called = False
         self._renewed_at = float("-inf")
+        # part of the store -> the mark of the server that answered last
+        self._marks: dict[str, str] = {}
         # what waits until the store knows the worker as it is now
         self._then: deque[Callable[[], None]] = deque()
         self._stop, self._woken = threading.Event(), threading.Event()
@@ -255,7 +257,7 @@ class Heartbeat:
 
     def end(self) -> None:
         """Give back what claims in doubt hold, and the connection: what the thread does last."""
-        if self._claims.doubts(True):
+        if self._claims.doubts(True) or self._claims.doubt_until():
             with suppress(Exception):  # what is left is left until its lease ends
                 self._store_heartbeat.hand_back(self._identity().worker, [], self._claims.void()[1])
         self._store_heartbeat.close()
@@ -287,6 +289,7 @@ class Heartbeat:
             # A resting worker learns of those that come to its place, or leave it.
             with_neighbours=self._process != "" and (full or called or not rests),
             doubts=self._claims.doubts(full),
+            doubt_until=self._claims.doubt_until(),
             held_in=tuple({attempt.claim.queue for attempt in held}),
         )
         try:
@@ -295,6 +298,7 @@ class Heartbeat:
             for attempt in progressed:
                 attempt.unreported = True
             raise
+        self._note_marks(reply.marks)
         if reply.failure is None:
             self._rested, self._renewed_at = rests, sent
             for _ in range(shown):
@@ -315,12 +319,20 @@ class Heartbeat:
         for ids, lost in ((reply.lost, True), (reply.cancel, False)):
             if ids:
                 self._in_loop(self._stop_held, [attempt for attempt in held if attempt.claim.id in ids], lost)
-        if reply.strays:
-            self._in_loop(self._listener.release, reply.strays)
+        # What was held when the heartbeat was sent may have ended meanwhile.
+        known = {(attempt.claim.id, attempt.claim.token) for attempt in held}
+        if strays := [stray for stray in reply.strays if (stray.id, stray.token) not in known]:
+            self._in_loop(self._listener.release, strays)
         if reply.neighbours is not None:
             self._in_loop(self._listener.update_neighbours, reply.neighbours)
         if reply.command:
             self._in_loop(self._listener.apply_command, reply.command)
+
+    def _note_marks(self, marks: Mapping[str, str]) -> None:
+        """Ask for the leases of all claims where another server answers now than before."""
+        if any(self._marks.get(part, mark) != mark for part, mark in marks.items()):
+            self._claims.note_takeover()
+        self._marks |= marks
 
     def _stop_held(self, attempts: list[RunningAttempt], lost: bool) -> None:
         # By now this worker may have claimed one of these jobs again: that attempt goes on.

@@ -314,7 +314,8 @@ class Worker:
         """Return whether the heartbeat has nothing to fetch or show: orders come at once, and no claim is in doubt."""
         store = self._jobs.store
         hears = isinstance(store, NotifyingStore) and store.hears()
-        return hears and not self._runner.stuck and not self._fetcher.claims.doubts(True)
+        claims = self._fetcher.claims
+        return hears and not self._runner.stuck and not claims.doubts(True) and not claims.doubt_until()
 
     # -- called by the heartbeat
 

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from queue_core.model.job import Stray
+from queue_core.model.outcome import released_stray
 from queue_core.ports.store import Doubt, Neighbour
-from tests.conformance.making import LEASE, WORKER, held
+from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, held
 from tests.conformance.world import World
 
 HERE = "host-1 boot-1 4026531836"
@@ -123,6 +124,20 @@ async def test_a_claim_in_doubt_tells_what_it_has_given(world: World) -> None:
     assert reply.strays == (Stray(lost.id, lost.token, lost.queue, lost.type, "k"),)
     assert reply.lost == ()
     assert (await world.beat(held(known))).strays == ()
+
+
+async def test_all_claims_up_to_a_number_may_be_in_doubt(world: World) -> None:
+    """Where another server has taken over. Claims without a number are none of a worker's."""
+    for number in (0, 1, 2, 3):
+        await world.claim_job(await world.insert(), number=number)
+    await world.claim_job(await world.insert(), number=1, worker="another")
+    asked = {"queues": (QUEUE,), "held_in": ()}
+    first, second = sorted((await world.beat(doubt_until=2, **asked)).strays)
+    assert (first.queue, first.type, first.ordering_key) == (QUEUE, TYPE, None)
+    for stray in (first, second):
+        assert (await world.store.settle([released_stray(stray)]))[0].accepted
+    assert (await world.beat(doubt_until=2, **asked)).strays == ()
+    assert len((await world.beat(doubt_until=3, **asked)).strays) == 1
 
 
 async def test_what_it_has_given_is_released_without_blame(world: World) -> None:

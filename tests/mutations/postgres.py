@@ -165,7 +165,7 @@ POSTGRES = (
         "heartbeat",
         "strays",
         "write_off",
-        (" AND l.claim = ANY (%(claims)s::int[])", " AND %(claims)s::int[] IS NOT NULL"),
+        ("l.claim = ANY (%(claims)s::int[])", "%(claims)s::int[] IS NOT NULL"),
     ),
     pg("ranks-without-priority", "insert", "jobs", "insert order", ("(127 - priority)::bigint << 45 | seq", "seq")),
     pg(

@@ -257,10 +257,17 @@ ABOVE = (
         keyword="offered_when",
     ),
     of_worker(
+        "worker-keeps-what-a-successor-of-the-server-gave-back",
+        "worker/claims.py",
+        ("postgres/test_reconnecting.py",),
+        ("            self._taken_over = self._last, time.monotonic()", "            pass"),
+        keyword="successor",
+    ),
+    of_worker(
         "worker-ends-and-keeps-what-claims-in-doubt-hold",
         "worker/heartbeat.py",
         ("worker/test_settler.py",),
-        ("        if self._claims.doubts(True):", "        if False:"),
+        ("        if self._claims.doubts(True) or self._claims.doubt_until():", "        if False:"),
         keyword="that_is_cancelled",
     ),
     of_worker(

@@ -56,7 +56,7 @@ class MemoryHeartbeat:
                 cancel=tuple(self._unwanted(request.worker)),
                 command=self._register(request, now),
                 neighbours=tuple(self._neighbours(request)) if request.with_neighbours else None,
-                strays=tuple(self._strays(request)) if request.doubts else (),
+                strays=tuple(self._strays(request)),
             )
 
     def hand_back(self, worker: str, started: Sequence[str], last: int) -> None:
@@ -94,7 +94,7 @@ class MemoryHeartbeat:
                 yield Neighbour(worker, row.request.process)
 
     def _strays(self, request: HeartbeatRequest) -> Iterator[Stray]:
-        numbers = {doubt.number for doubt in request.doubts}
+        numbers = {doubt.number for doubt in request.doubts} | set(range(1, request.doubt_until + 1))
         for row in self._state.running.values():
             if row.lease and row.lease.worker == request.worker and row.lease.claim in numbers:
                 yield Stray(row.id, row.lease.token, row.queue, row.given.type, row.key)

@@ -289,7 +289,7 @@ def _renew(transaction: Transaction, request: HeartbeatRequest) -> HeartbeatRepl
         cancel=tuple(row[0] for row in transaction.rows("claim/worker_cancelled", (request.worker,))),
         command=_register(transaction, request),
         neighbours=_neighbours(transaction, request) if request.with_neighbours else None,
-        strays=_strays(transaction, request) if request.doubts else (),
+        strays=_strays(transaction, request) if request.doubts or request.doubt_until else (),
     )
 
 
@@ -300,7 +300,8 @@ def _neighbours(transaction: Transaction, request: HeartbeatRequest) -> tuple[Ne
 
 
 def _strays(transaction: Transaction, request: HeartbeatRequest) -> tuple[Stray, ...]:
-    asked = {"worker": request.worker, "claims": json.dumps([doubt.number for doubt in request.doubts])}
+    claims = json.dumps([doubt.number for doubt in request.doubts])
+    asked = {"worker": request.worker, "claims": claims, "until": request.doubt_until}
     return tuple(Stray._make(row) for row in transaction.rows("claim/worker_strays", asked))
 
 

@@ -21,8 +21,10 @@ from queue_core.stores.redis.read import RedisInspector
 from queue_core.stores.redis.store import RedisStore
 from queue_core.worker.worker import Worker
 from tests.conformance.making import LEASE, QUEUE, TYPE, held, new_job, outcome, worker_beat
+from tests.conformance.working import working
 from tests.conftest import StartServers
 from tests.redis.store.stored import Look
+from tests.waiting import eventually
 
 PATIENCE = 60.0
 QUICK = 1.0
@@ -102,6 +104,36 @@ async def test_workers_go_on_after_a_restart(durable: EmbeddedServers) -> None:
         assert (where.completed, where.unfinished) == (300, 0)
         worker.stop()
         await running
+
+
+async def test_a_job_whose_end_the_server_has_lost_runs_again_at_once(durable: EmbeddedServers) -> None:
+    """Its lease is there again after the restart, and lasts for an hour; its worker holds it no more."""
+    settings = JobsSettings(queue_backend="redis", redis=settings_of(durable, timeout=2.0))
+    begun, go_on, runs = asyncio.Event(), asyncio.Event(), []
+    async with (
+        JobQueue(settings=settings) as jobs,
+        Redis.from_url(durable.redis_url, decode_responses=True) as client,
+    ):
+
+        @jobs.task
+        async def work() -> int:
+            begun.set()
+            await go_on.wait()
+            runs.append(1)
+            return len(runs)
+
+        async with working(jobs, lease="1h", heartbeat="10m"):
+            handle = await work.enqueue()
+            await asyncio.wait_for(begun.wait(), PATIENCE)
+            await client.config_set("appendonly", "no")  # as in a crash of a machine that had not flushed its files
+            go_on.set()
+            assert await handle.result(timeout=PATIENCE) == 1
+            durable.redis.kill()
+            durable.redis.start()
+            assert await eventually(lambda: len(runs) == 2)
+            assert await handle.result(timeout=PATIENCE) == 2
+        where = await jobs.inspector.conservation()
+        assert (where.completed, where.unfinished) == (1, 0)
 
 
 async def test_refused_is_said_at_once_and_over_when_it_is_over(own: RedisStore, own_servers: EmbeddedServers) -> None:

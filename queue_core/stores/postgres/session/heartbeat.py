@@ -34,6 +34,8 @@ class PostgresHeartbeat:
     def __init__(self, settings: PostgresSettings) -> None:
         self._settings = settings
         self._connection: BlockingConnection | None = None
+        # how many have been opened
+        self._connections = 0
         # whether the others at this place were notified of the worker: resting ones do not search for new ones
         self._announced = False
 
@@ -45,7 +47,7 @@ class PostgresHeartbeat:
         """
         with self._in_time():
             rows = self._execute(request)
-            strays = self._strays(request) if request.doubts else []
+            strays = self._strays(request) if request.doubts or request.doubt_until else []
             if request.place and not self._announced:
                 self._run("heartbeat/arrived", {"place": request.place}, request.lease / 3)
                 self._announced = True
@@ -59,6 +61,8 @@ class PostgresHeartbeat:
             if request.with_neighbours
             else None,
             strays=tuple(Stray._make(row) for row in strays),
+            # Where another server takes over, the connections to the one before have ended.
+            marks={"": str(self._connections)},
         )
 
     def hand_back(self, worker: str, started: Sequence[str], last: int) -> None:
@@ -121,7 +125,8 @@ class PostgresHeartbeat:
         )
 
     def _strays(self, request: HeartbeatRequest) -> list[tuple[Any, ...]]:
-        asked = {"worker": request.worker, "claims": plain_array(doubt.number for doubt in request.doubts)}
+        claims = plain_array(doubt.number for doubt in request.doubts)
+        asked = {"worker": request.worker, "claims": claims, "until": request.doubt_until}
         return self._run("heartbeat/strays", asked, request.lease / 3)
 
     def _run(self, query: str, params: Mapping[str, Any], seconds: float) -> list[tuple[Any, ...]]:
@@ -156,6 +161,7 @@ class PostgresHeartbeat:
             options = hot_options(self._settings, limit)
             options["tcp_user_timeout"] = limit
             self._connection = connect_blocking(self._settings, options)
+            self._connections += 1
         return self._connection
 
     def close(self) -> None:

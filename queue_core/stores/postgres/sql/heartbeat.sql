@@ -50,12 +50,12 @@ UNION ALL
 SELECT id, NULL, process FROM {schema}.workers WHERE %(look)s AND place = %(place)s AND place <> '' AND process <> '' AND id <> %(worker)s
 
 -- name: strays
--- Return what some claims have given to a worker.
+-- Return what some claims, and all up to a number, have given to a worker.
 SELECT l.id::text, l.token, q.name, j.type, j.ordering_key
   FROM {schema}.leases l
  CROSS JOIN LATERAL (SELECT queue_id, type, ordering_key FROM {schema}.jobs j WHERE j.id = l.id OFFSET 0) j
   JOIN {schema}.queues q ON q.id = j.queue_id
- WHERE l.worker = %(worker)s AND l.claim = ANY (%(claims)s::int[])
+ WHERE l.worker = %(worker)s AND (l.claim = ANY (%(claims)s::int[]) OR l.claim BETWEEN 1 AND %(until)s)
 
 -- name: hand_back
 -- End the leases of a worker's claims up to a number but for some jobs, as not started: the next reclaim releases them.

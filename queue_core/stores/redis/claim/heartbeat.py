@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 
+from queue_core.model.addresses import Host
 from queue_core.model.job import Stray
 from queue_core.model.settings import RedisSettings
-from queue_core.ports.store import Doubt, HeartbeatReply, HeartbeatRequest, LeaseRenewal, Neighbour
+from queue_core.ports.store import HeartbeatReply, HeartbeatRequest, LeaseRenewal, Neighbour
 from queue_core.redis.keys import ClusterKeys
 from queue_core.redis.scripts import Call, digest, source
 from queue_core.redis.threads import Nodes, ThreadClient
@@ -39,6 +40,9 @@ class _Held(NamedTuple):
     # ids of jobs with a cancel request
     cancel: list[str]
     strays: list[Stray]
+    # which server it is, and the id of its run; "" where it may not be asked for that
+    server: str
+    run: str
 
 
 class RedisHeartbeat(RedisStacks):
@@ -65,7 +69,7 @@ class RedisHeartbeat(RedisStacks):
             if self._apart:
                 return self._renew_apart(request)
             neighbours = self._enter(request)
-            return self._reply(request, [self._hold(request, self._queues_of(request))], neighbours)
+            return self._reply(request, [self._hold(request, self._concerned(request))], neighbours)
         except (RedisError, OSError) as error:
             self.close()
             raise unavailable(error) from error
@@ -74,11 +78,11 @@ class RedisHeartbeat(RedisStacks):
         """Ask all nodes at a time: one that is away is to keep no lease on another one from being renewed."""
         client = self._connected()
         assert isinstance(client, ThreadClient), "which is what a cluster has"
-        parts: dict[Hashable, list[str]] = {}
-        for queue in {*self._queues_of(request), *(doubt.queue for doubt in request.doubts)}:
+        parts: dict[Host | None, list[str]] = {}
+        for queue in {*self._concerned(request), *request.queues}:
             parts.setdefault(client.owner_of(self._keys.of(queue, "running")), []).append(queue)
         calls: dict[Hashable, Callable[[], Any]] = {_ENTRY: partial(self._enter, request)}
-        calls |= {part: partial(self._hold, request, queues) for part, queues in parts.items()}
+        calls |= {part: partial(self._hold, request, queues, part) for part, queues in parts.items()}
         patience = min(self._settings.timeout * NODE_WAIT_SHARE, request.lease * NODE_WAIT_LEASE_SHARE)
         found, failure = self._nodes.ask(calls, patience)
         if failure is not None and not found:
@@ -113,6 +117,7 @@ class RedisHeartbeat(RedisStacks):
             order,
             neighbours,
             tuple(stray for held in found for stray in held.strays),
+            marks={held.server: held.run for held in found if held.run},
             unknown=tuple(unknown),
         )
 
@@ -124,9 +129,10 @@ class RedisHeartbeat(RedisStacks):
             self._show(request)
         return self._neighbours(request) if request.with_neighbours else None
 
-    def _hold(self, request: HeartbeatRequest, queues: Sequence[str]) -> _Held:
-        """Prolong the leases that still hold in these queues."""
-        doubts = [doubt for doubt in request.doubts if doubt.queue in queues] if self._apart else request.doubts
+    def _hold(self, request: HeartbeatRequest, among: Sequence[str], server: Host | None = None) -> _Held:
+        """Prolong the leases that still hold in these queues of a server, of a cluster that of this node."""
+        may_hold = frozenset(self._queues_of(request))
+        queues = [queue for queue in among if queue in may_hold]
         homes = self._find(request.leases, queues)
         groups: dict[str, list[LeaseRenewal]] = {}
         for lease in request.leases:
@@ -140,7 +146,8 @@ class RedisHeartbeat(RedisStacks):
             for lease, answer in zip(part, answers, strict=True)
             if answer
         }
-        return _Held(kept, self._unwanted(request.worker, queues), list(self._strays(request.worker, doubts)))
+        strays = list(self._strays(request, among))
+        return _Held(kept, self._unwanted(request.worker, queues), strays, str(server or ""), self._run_of(server))
 
     def hand_back(self, worker: str, started: Sequence[str], last: int) -> None:
         """End the leases of a worker's claims up to a number but for these jobs, as not started.
@@ -177,11 +184,13 @@ class RedisHeartbeat(RedisStacks):
             found.update({job_id: row for job_id, row in zip(part, rows, strict=True) if row})
         return found
 
-    def _strays(self, worker: str, doubts: Sequence[Doubt]) -> Iterator[Stray]:
-        numbers = {str(doubt.number) for doubt in doubts}
-        for queue in {doubt.queue for doubt in doubts}:
-            for job_id, (whose, claim, token, type_, key) in self._running(queue).items():
-                if whose == worker and (claim or "").partition(".")[0] in numbers:
+    def _strays(self, request: HeartbeatRequest, among: Sequence[str]) -> Iterator[Stray]:
+        numbers = {doubt.number for doubt in request.doubts}
+        doubted = {doubt.queue for doubt in request.doubts}
+        for queue in [queue for queue in among if queue in doubted or request.doubt_until]:
+            for job_id, (whose, name, token, type_, key) in self._running(queue).items():
+                number = int((name or "0").partition(".")[0])
+                if whose == request.worker and (number in numbers or 0 < number <= request.doubt_until):
                     yield Stray(job_id, int(token), queue, type_ or "", key)
 
     def _show(self, request: HeartbeatRequest) -> None:
@@ -198,6 +207,11 @@ class RedisHeartbeat(RedisStacks):
         if request.worker not in found:  # the server has forgotten it
             self._placed = ""
         return tuple(Neighbour(worker, process) for worker, process in found.items() if worker != request.worker)
+
+    def _concerned(self, request: HeartbeatRequest) -> list[str]:
+        """Return the queues to ask about."""
+        doubted = request.queues if request.doubt_until else [doubt.queue for doubt in request.doubts]
+        return sorted({*self._queues_of(request), *doubted})
 
     def _queues_of(self, request: HeartbeatRequest) -> list[str]:
         """Return the queues in which something may be held."""
@@ -241,6 +255,15 @@ class RedisHeartbeat(RedisStacks):
         for queue in queues:
             commands.hgetall(self._keys.of(queue, "cancelling"))
         return [job_id for asked in commands.execute() for job_id, whose in asked.items() if whose == worker]
+
+    def _run_of(self, server: Host | None) -> str:
+        """Return the id of the run of a server, which its next start and its successor do not have; "" if unknown."""
+        client = self._connected()
+        try:
+            found = client.info_of(server) if isinstance(client, ThreadClient) else client.info("server")
+        except ResponseError:  # not allowed
+            return ""
+        return str(found.get("run_id", ""))
 
     def _run(self, calls: Sequence[Call]) -> list[Any]:
         """Run scripts one after the other; a heartbeat has few of them."""

@@ -121,10 +121,11 @@ UPDATE jobs INDEXED BY jobs_listed SET expires_at = 0, started = 0
 SELECT id, process FROM workers WHERE place = ? AND id <> ? AND process <> ''
 
 -- name: worker_strays
--- What some claims have given to a worker. There are never many running jobs, so they are looked through.
+-- What some claims, and all up to a number, have given to a worker. There are never many running jobs, so they are looked through.
 SELECT j.id, j.token, q.name, j.type, j.ordering_key
   FROM jobs j INDEXED BY jobs_listed CROSS JOIN queues q ON q.number = j.queue_id
- WHERE j.state = 'running' AND j.worker = :worker AND j.claim IN (SELECT value FROM json_each(:claims))
+ WHERE j.state = 'running' AND j.worker = :worker
+   AND (j.claim IN (SELECT value FROM json_each(:claims)) OR j.claim BETWEEN 1 AND :until)
 
 -- name: worker_cancelled
 -- The jobs of a worker with a cancel request.
