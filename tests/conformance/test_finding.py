@@ -235,7 +235,7 @@ async def test_lists_without_a_look_are_complete_or_refused(world: World, monkey
     inspector = inspector_of(world)
     assert set(await inspector.ids(parse("text:app"), 10)) == ids
     for module in (search_module, finding_module):
-        monkeypatch.setattr(module, "MOST_FOUND", 3)
+        monkeypatch.setattr(module, "MAX_FOUND", 3)
     with pytest.raises(FilterError, match="more than 3 jobs have this text"):
         await inspector.ids(parse("text:app"), 10)
     progress = await search_texts(inspector, parse("text:app"), None)

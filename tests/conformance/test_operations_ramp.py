@@ -117,7 +117,10 @@ async def test_outcomes_are_noted_until_they_are_final(world: World) -> None:
 
 async def test_outcomes_are_counted_until_the_last_job_has_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the operation itself has ended, and by a leader that knows nothing of the counts before."""
-    for name, value in (("MOST_SECONDS", 0.0), ("GIVEN_UP", inf)):  # whatever the clock of the store shows
+    for name, value in (
+        ("MAX_RECOUNT_SECONDS", 0.0),
+        ("FINAL_COUNT_SECONDS", inf),
+    ):  # whatever the clock of the store shows
         monkeypatch.setattr(verdict, name, value)
     operations, ids = world.operations, await dead(world, 3)
     number = (await started(world, ids)).number
@@ -136,7 +139,12 @@ async def test_outcomes_are_counted_until_the_last_job_has_ended(world: World, m
 
 async def test_a_new_leader_notes_no_fewer_than_the_one_before(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads one part of the members after the other."""
-    for name, value in (("MOST_SECONDS", 0.0), ("GIVEN_UP", inf), ("LATELY", 1), ("PARTS", 1)):
+    for name, value in (
+        ("MAX_RECOUNT_SECONDS", 0.0),
+        ("FINAL_COUNT_SECONDS", inf),
+        ("VERDICT_JOBS", 1),
+        ("PARTS_PER_ROUND", 1),
+    ):
         monkeypatch.setattr(verdict, name, value)
     operations = world.operations
     number = (await started(world, await dead(world, 3))).number
@@ -152,7 +160,7 @@ async def test_a_new_leader_notes_no_fewer_than_the_one_before(world: World, mon
 
 async def test_each_part_is_read_until_its_jobs_have_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the last one alone, behind which members are yet to come."""
-    for name, value in (("MOST_SECONDS", 0.0), ("GIVEN_UP", inf), ("LATELY", 1)):
+    for name, value in (("MAX_RECOUNT_SECONDS", 0.0), ("FINAL_COUNT_SECONDS", inf), ("VERDICT_JOBS", 1)):
         monkeypatch.setattr(verdict, name, value)
     operations, ids = world.operations, await dead(world, 3)
     number = (await started(world, ids)).number
