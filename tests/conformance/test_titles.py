@@ -22,8 +22,10 @@ pytestmark = pytest.mark.parametrize("opener", [mode for mode in OPENERS if mode
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Walks begin with each round, and take small steps."""
-    for name, value in {"FIRST": 0.0, "REST": 0.0, "LIMIT": 2, "PAGE": 1}.items():
-        monkeypatch.setattr(totals, name, value)
+    monkeypatch.setattr(totals, "FIRST_WALK_AFTER", 0.0)
+    monkeypatch.setattr(totals, "WALK_INTERVAL", 0.0)
+    monkeypatch.setattr(totals, "SIGNATURES_PER_STATEMENT", 2)
+    monkeypatch.setattr(totals, "TRASH_PER_STATEMENT", 1)
     monkeypatch.setattr(upkeep, "TITLES_REST", 0.0)
 
 
