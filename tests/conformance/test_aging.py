@@ -94,6 +94,19 @@ async def test_retries_and_releases_keep_the_place(ruled: Ruled) -> None:
     assert await world.claim_ids() == [first, second, third]
 
 
+async def test_who_was_lost_with_a_worker_keeps_the_place_to_its_end(ruled: Ruled) -> None:
+    world = await ruled(aging=STEP)
+    first = await world.insert(priority=0)
+    await world.claim_job(first)
+    await world.advance(LEASE + 1)
+    assert [lost.id for lost in await world.store.reclaim(10, 3)] == [first]
+    await world.settle(await world.claim_job(first), "retrying", delay=0.0)
+    await world.advance(15 * STEP)
+    assert [ready.id for ready in await world.store.promote(10)] == [first]
+    second = await world.insert(priority=10)
+    assert await world.claim_ids() == [first, second]
+
+
 async def test_what_is_rescheduled_arrives_anew(ruled: Ruled) -> None:
     world = await ruled(aging=STEP)
     claim = await world.claim_job(await world.insert())

@@ -84,6 +84,16 @@ async def test_what_has_not_begun_is_not_buried_however_often_it_was_lost_before
     assert await world.status(job_id) == "queued"
 
 
+async def test_what_has_not_begun_keeps_the_error_of_its_last_attempt(world: World) -> None:
+    before = await world.job((await world.ended("retrying", {"delay": 0.0})).id)
+    await world.store.promote(10)
+    await world.claim_job(before.id, start_count=0)
+    await world.advance(LEASE + 1)
+    assert [one.id for one in await world.store.reclaim(10, 3)] == [before.id]
+    job = await world.job(before.id)
+    assert (job.error, job.failure_kind, job.signature) == (before.error, before.failure_kind, before.signature)
+
+
 async def test_one_that_somebody_cancelled_meanwhile_is_cancelled(world: World) -> None:
     _, second = await claim_two(world, begin=1)
     await world.change("cancel", [second])

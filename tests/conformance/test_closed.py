@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from queue_core.client.operating.drain import jobs_left
 from queue_core.errors import QueueClosed, QueueNotFound
 from queue_core.model.operation import Author, ChangeOptions, OperationRequest
 from queue_core.model.report import QueueInfo
@@ -205,6 +206,14 @@ async def test_a_drain_counts_down_to_its_end(world: World) -> None:
     assert await world.operations.note_drain(number, 3) == over
     assert await world.operations.get(number) == over
     assert [one.number for one in await world.operations.list_operations(10, unfinished=True)] == []
+
+
+async def test_all_that_has_not_ended_is_left_in_a_queue_that_is_drained(world: World) -> None:
+    for state in ("running", "queued", "scheduled", "retrying", "completed", "cancelled", "dead", "trashed"):
+        await world.job_in(state)
+    assert await jobs_left(world.inspector, QUEUE) is None, "it is open"
+    await world.operations.set_closed(QUEUE, True)
+    assert await jobs_left(world.inspector, QUEUE) == 4
 
 
 async def test_a_drain_of_an_empty_queue_is_done(world: World) -> None:

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from queue_core.model.filters import Filter
 from queue_core.model.operation import Author, ChangeOptions, OperationRequest, StepResult
 from queue_core.model.rules import QueueRules
 from tests.conformance.conftest import Ruled
-from tests.conformance.making import LEASE, QUEUE
+from tests.conformance.making import LEASE, QUEUE, failure
 from tests.conformance.modes import Opener
 from tests.conformance.world import World
 
@@ -38,18 +39,43 @@ async def depths(world: World) -> dict[str, tuple[int, int, int, int]]:
 @pytest.mark.parametrize("state", MOVABLE)
 async def test_a_job_keeps_everything_but_its_queue(world: World, state: str) -> None:
     job_id = await world.job_in(state, payload='{"a": 1}', tags=("x",), max_retries=7)
+    await world.advance(5)
     before = await world.job(job_id)
     done = await move(world, job_id)
     assert done.changed.ids == (job_id,)
     assert [(one.id, one.queue) for one in done.changed.ready] == ([(job_id, OTHER)] if state == "queued" else [])
     job = await world.job(job_id)
-    for name in ("status", "payload", "tags", "max_retries", "retry_count", "run_at", "error", "priority"):
+    for name in (
+        "status",
+        "payload",
+        "tags",
+        "max_retries",
+        "retry_count",
+        "run_at",
+        "error",
+        "priority",
+        "created_at",
+    ):
         assert getattr(job, name) == getattr(before, name), name
+    assert job.updated_at == before.updated_at
     assert job.token > before.token
     assert job.queue == OTHER
     assert len(await world.inspector.attempts(job_id)) == (1 if state in {"retrying", "dead"} else 0)
     there = {"queued": (1, 0, 0, 0), "scheduled": (0, 1, 0, 0), "retrying": (0, 0, 1, 0), "dead": (0, 0, 0, 1)}[state]
     assert await depths(world) == {QUEUE: (0, 0, 0, 0), OTHER: there}
+
+
+async def test_a_job_keeps_its_losses_and_its_deaths(world: World) -> None:
+    job_id = await world.lost(1)
+    await world.settle(await world.claim_job(job_id), "dead", failure=failure(kind="poison"))
+    await move(world, job_id)
+    assert [getattr(await world.job(job_id), name) for name in ("losses", "crashes")] == [1, 1]
+    await world.change("retry", [job_id])
+    (claim,) = await world.claim(queue=OTHER)
+    await world.advance(LEASE + 1)
+    await world.store.reclaim(10, 3)
+    await move(world, job_id, queue=QUEUE)
+    assert [getattr(await world.job(claim.id), name) for name in ("losses", "crashes")] == [1, 1]
 
 
 @pytest.mark.parametrize("state", FIXED)
@@ -90,6 +116,8 @@ async def test_another_priority(world: World, state: str) -> None:
     assert done.changed.ids == (job_id,)
     job = await world.job(job_id)
     assert (job.queue, job.priority, job.status) == (QUEUE, 20, state)
+    (queue,) = (await world.inspector.overview()).queues
+    assert queue.depth == ({20: 1} if state == "queued" else {})
     if state == "queued":
         first = await world.insert(priority=19)
         assert await world.claim_ids() == [job_id, first]
@@ -191,6 +219,15 @@ async def test_a_unique_key_is_free_behind_a_moved_job(world: World) -> None:
     assert (there.id, there.created) == (moved, False)
     (here,) = await world.store.insert([_new(unique_key="task:a")])
     assert here.created
+
+
+async def test_a_moved_job_stays_where_it_is_in_lists(world: World) -> None:
+    moved = await world.insert(unique_key="k")
+    await world.advance(5)
+    later = await world.insert(queue=OTHER)
+    await world.advance(5)
+    await move(world, moved)
+    assert [job.id for job in (await world.inspector.jobs(Filter(), 10)).jobs] == [later, moved]
 
 
 async def test_a_taken_unique_key_does_not_hold_a_move_up(world: World) -> None:

@@ -47,6 +47,19 @@ async def test_losses_are_counted_apart_from_retries_and_crashes(world: World) -
     assert [attempt.number for attempt in await world.inspector.attempts(job_id)] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("end", ["queued", "cancelled", "dead"])
+async def test_the_number_of_a_loss_counts_all_attempts_before_it(world: World, end: str) -> None:
+    job_id = (await world.ended("retrying", {"delay": 0.0})).id
+    await world.store.promote(10)
+    await world.claim_job(job_id)
+    if end == "cancelled":
+        await world.change("cancel", [job_id])
+    await world.advance(LEASE + 1)
+    await world.store.reclaim(10, 1 if end == "dead" else 3)
+    assert await world.status(job_id) == end
+    assert [(one.number, one.kind) for one in await world.inspector.attempts(job_id)] == [(1, "error"), (2, "lost")]
+
+
 async def test_losses_that_nobody_saw_never_make_poison(world: World) -> None:
     """Twenty of them bury a job; nobody says that it was to blame."""
     job_id = await world.insert(max_retries=50)

@@ -2,12 +2,20 @@
 
 from typing import Any
 
+import pytest
+
 from queue_core.model.filters import parse
 from queue_core.model.triage.release import UNKNOWN_RELEASE
 from queue_core.queue import JobQueue
+from queue_core.stores.memory import statistics
+from queue_core.stores.postgres.statistics import releases as postgres_releases
+from queue_core.stores.redis.statistics import releases as redis_releases
+from queue_core.stores.sqlite.statistics import releases as sqlite_releases
 from tests.conformance.making import LEASE, held
 from tests.conformance.working import PATIENCE, until, until_status, working
 from tests.conformance.world import World
+
+STATISTICS = (statistics, postgres_releases, redis_releases, sqlite_releases)
 
 
 async def register(world: World, *names: str) -> list[int]:
@@ -42,6 +50,20 @@ async def test_a_hotfix_comes_before_the_next_version(world: World) -> None:
     found = await world.inspector.releases()
     assert [one.place for one in found] == sorted({one.place for one in found})
     assert {one.name: one.number for one in found if one.name in numbers} == numbers
+
+
+async def test_of_too_many_the_first_that_no_worker_has_are_forgotten(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in STATISTICS:
+        monkeypatch.setattr(module, "MAX_RELEASES", 3)
+    first, _, third = await register(world, "r1", "r2", "r3")
+    await world.beat(release=first)
+    await register(world, "r4")
+    assert await in_order(world) == ["r1", "r3", "r4"]
+    assert (await register(world, "r3"))[0] == third
+    await register(world, "r5")
+    assert await in_order(world) == ["r1", "r4", "r5"]
 
 
 async def test_the_running_and_the_ended_have_it(world: World) -> None:

@@ -160,6 +160,17 @@ async def test_failed_attempts_are_kept_in_order(world: World) -> None:
     assert (await world.job(job_id)).signature == "000000000003"
 
 
+async def test_the_error_of_a_job_is_that_of_its_last_attempt(world: World) -> None:
+    job_id = await world.insert()
+    for number, kind in enumerate(("error", "timeout", "error")):
+        claim = await world.claim_job(job_id)
+        why = failure(f"number {number}", kind=kind, signature=f"{number:012}")
+        await world.settle(claim, "dead" if number == 2 else "retrying", delay=0.0, failure=why)
+        await world.store.promote(10)
+        job = await world.job(job_id)
+        assert (job.error, job.failure_kind, job.signature) == (f"OSError: number {number}", why.kind, why.signature)
+
+
 async def test_a_completed_job_keeps_the_error_of_its_last_failed_attempt(world: World) -> None:
     claim = await world.ended("retrying", {"delay": 0.0})
     await world.store.promote(10)

@@ -274,6 +274,28 @@ async def since(world: World, job_id: str) -> tuple[str, bool]:
 
 
 @pytest.mark.parametrize("folded", [False, True], ids=["", "folded"])
+@pytest.mark.parametrize("in_", ["now", "r123"])
+async def test_an_attempt_from_before_does_not_bring_it_back_on_an_unknown_release(
+    world: World, in_: str, folded: bool
+) -> None:
+    """Nor is its death the one by which it came back when another brings it back there."""
+    await die(world, "r123")
+    early = await world.running()
+    await world.advance(5)
+    await signatures_of(world).resolve(SIGNATURE, in_=in_)
+    await world.advance(5)
+    await world.settle(early, "dead")
+    if folded:
+        await world.upkeep()
+    assert await word(world) == "resolved"
+    await world.advance(5)
+    back = await die(world)
+    if folded:
+        await world.upkeep()
+    assert await since(world, back) == ("regressed", True)
+
+
+@pytest.mark.parametrize("folded", [False, True], ids=["", "folded"])
 @pytest.mark.parametrize("release", [None, "r124"])
 @pytest.mark.parametrize("in_", ["now", "r123"])
 async def test_it_came_back_when_the_first_job_died_since(

@@ -155,6 +155,17 @@ async def test_a_scheduled_job_waits_from_its_due_time_on(world: World) -> None:
     assert (await tallies(world))["completed"].wait_us == pytest.approx(20_000_000, abs=5_000_000)
 
 
+async def test_a_job_that_is_cancelled_as_its_attempt_fails_has_waited(world: World) -> None:
+    job_id = await world.insert()
+    await world.advance(20)
+    claim = await world.claim_job(job_id)
+    await world.change("cancel", [job_id])
+    await world.settle(claim, "retrying", run_us=700)
+    one = (await tallies(world))["cancelled"]
+    assert one.wait_us == pytest.approx(20_000_000, abs=5_000_000)
+    assert (one.count, one.wait_buckets, one.run_us) == (1, {13: 1}, 700)
+
+
 async def test_folded_or_not_is_the_same(world: World) -> None:
     for kind in ("completed", "dead", "retrying"):
         await world.ended(kind, {"run_us": 700})

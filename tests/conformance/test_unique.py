@@ -41,11 +41,15 @@ async def test_it_is_free_once_the_job_has_finished(world: World, state: str) ->
     assert (await put(world)).id == second.id
 
 
-@pytest.mark.parametrize("way", ["completed", "cancelled", "dead", "as it waited", "as it failed", "with its worker"])
+@pytest.mark.parametrize(
+    "way", ["completed", "cancelled", "dead", "lost", "as it waited", "as it failed", "with its worker"]
+)
 async def test_the_key_of_a_job_that_has_ended_is_known(world: World, way: str) -> None:
     if way == "as it waited":
         job_id = (await put(world)).id
         await world.change("cancel", [job_id])
+    elif way == "lost":
+        job_id = await world.lost(3, unique_key=KEY)
     elif way in {"as it failed", "with its worker"}:
         claim = await world.running(unique_key=KEY)
         job_id = claim.id
@@ -160,6 +164,17 @@ async def test_a_job_keeps_its_key_through_whatever_happens_to_it(world: World) 
     await world.upkeep()
     await world.change("retry", [first])
     assert (await put(world)).id == first
+
+
+async def test_a_retry_takes_no_key_again_that_was_for_a_time(world: World) -> None:
+    """Through whatever happened to the job meanwhile: its key is one for a time to its end."""
+    first = await world.lost(1, unique_key=KEY, unique_seconds=300.0)
+    for kind in ("retrying", "released", "dead"):
+        await world.settle(await world.claim_job(first), kind, delay=0.0)
+        await world.store.promote(10)
+    await world.advance(400)
+    await world.change("retry", [first])
+    assert (await put(world)).created
 
 
 async def test_a_retry_goes_on_without_a_key_that_another_holds(world: World) -> None:

@@ -4,8 +4,11 @@ import pytest
 
 from queue_core.model.operation import ChangeOptions
 from queue_core.model.report import WorkerInfo
+from queue_core.stores.redis import upkeep as redis_upkeep
 from tests.conformance.making import held
 from tests.conformance.world import World
+
+DAY = 86400.0
 
 
 async def workers(world: World) -> dict[str, WorkerInfo]:
@@ -59,6 +62,17 @@ async def test_lost_after_three_intervals(world: World) -> None:
     assert (await workers(world))["worker-1"].lost
     await world.beat(interval=10.0)
     assert not (await workers(world))["worker-1"].lost
+
+
+async def test_a_lost_one_is_shown_for_a_day(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_upkeep, "SELDOM_SECONDS", 0.0)
+    await world.beat()
+    await world.advance(0.9 * DAY)
+    await world.upkeep()
+    assert (await workers(world))["worker-1"].lost
+    await world.advance(0.2 * DAY)
+    await world.upkeep()
+    assert await workers(world) == {}
 
 
 async def test_each_has_its_own_interval(world: World) -> None:

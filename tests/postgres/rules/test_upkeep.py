@@ -72,7 +72,11 @@ def await_claim(job_id: str, hand: Hand) -> object:
     return type("Held", (), {"id": job_id, "token": token, "queue": QUEUE, "type": TYPE})
 
 
-async def test_a_dead_job_that_expires_lets_go(store: PostgresStore, hand: Hand) -> None:
+async def test_a_dead_job_that_expires_lets_go(
+    store: PostgresStore, hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its end, and not only when the keys are checked."""
+    monkeypatch.setattr(store._upkeep, "_keepers", ())
     await store.insert([new_job(ordering_key=KEY) for _ in range(2)])
     (claim,) = await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 10, LEASE))
     assert (await store.settle([outcome(claim, "dead", ordering_key=KEY)]))[0].unblocked == ()
