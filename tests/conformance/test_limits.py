@@ -50,6 +50,18 @@ async def test_waiting_jobs_count(ruled: Ruled, state: str) -> None:
         await world.insert()
 
 
+@pytest.mark.parametrize(("priority", "band"), [(20, "high"), (10, "high"), (9, "normal"), (5, "normal"), (4, "low")])
+async def test_what_waited_before_there_were_limits_counts_in_its_band(ruled: Ruled, priority: int, band: str) -> None:
+    before = await ruled()
+    for waiting in (20, 10, 9, 5, 4, 0):
+        await before.insert(priority=waiting)
+    world = await ruled(band_limits={"high": 3, "normal": 3, "low": 3})
+    await world.insert(priority=priority)
+    with pytest.raises(QueueFull) as caught:
+        await world.insert(priority=priority)
+    assert caught.value.band == band
+
+
 @pytest.mark.parametrize("state", ["scheduled", "queued", "retrying"])
 async def test_what_waited_before_there_was_a_limit_counts(ruled: Ruled, state: str) -> None:
     await (await ruled()).job_in(state)

@@ -105,6 +105,18 @@ async def test_runs_of_types_by_release(world: World) -> None:
     assert sorted((one.completed, one.dead) for one in await world.inspector.type_runs(["task"])) == [(0, 2), (2, 0)]
 
 
+async def test_deaths_on_a_release_leave_its_last_completion(world: World) -> None:
+    await complete(world, "r123")
+    await world.upkeep()
+    await world.advance(5)
+    (before,) = await world.inspector.type_runs(["task"])
+    await die(world, "r123")
+    for _ in range(2):
+        (run,) = await world.inspector.type_runs(["task"])
+        assert (run.completed, run.dead, run.last_at) == (1, 1, before.last_at)
+        await world.upkeep()
+
+
 async def test_runs_of_a_type_are_of_its_newest_releases(world: World) -> None:
     for number in range(1, 5):
         await complete(world, f"r{number}")

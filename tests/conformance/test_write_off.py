@@ -20,6 +20,7 @@ async def test_workers_at_one_place_know_of_each_other(world: World) -> None:
     await world.beat(worker="two", place=HERE, process="72 2000")
     await world.beat(worker="elsewhere", place="host-1 boot-1 4026532000", process="71 1000")
     await world.beat(worker="nobody can say")
+    await world.beat(worker="of which no process is known", place=HERE)
     reply = await world.beat(worker="three", place=HERE, process="73 3000", with_neighbours=True)
     assert sorted(reply.neighbours or ()) == [Neighbour("one", "71 1000"), Neighbour("two", "72 2000")]
     reply = await world.beat(

@@ -15,7 +15,7 @@ from queue_core.client.operating.drain import drained_again, moves_of
 from queue_core.errors import OutcomeUnknown, QueueCoreError, StoreRefused, StoreUnavailable
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Ready
-from queue_core.model.operation import Author, Operation, OperationRequest, OperationVerb, StepResult
+from queue_core.model.operation import Author, Operation, OperationRequest, OperationVerb, Rollout, StepResult
 from queue_core.stores.memory.operations import MemoryOperations
 from tests.conformance.test_jobs_operations import dead_jobs
 
@@ -119,6 +119,16 @@ async def test_a_note_about_jobs_cannot_be_begun(broken: Break) -> None:
         with pytest.raises(StoreUnavailable):
             await jobs.operations.record(ASKED, act, ["a"])
         assert [one.state for one in await jobs.operations.list_operations()] == ["failed"]
+
+
+@pytest.mark.parametrize(("rate", "members"), [(8.0, 2), (0.5, 1), (1e6, 500)])
+async def test_a_step_changes_as_many_as_the_rate_gives_in_a_quarter_of_a_second(rate: float, members: int) -> None:
+    async with JobQueue(memory=True) as jobs:
+        asked = replace(ASKED, verb="cancel", rollout=Rollout(rate=rate))
+        handles = await jobs.enqueue_many("task", [{}] * 600)
+        operation = await jobs.operations.submit(asked, [one.id for one in handles])
+        await jobs.operations.executor().advance(await jobs.operations.get(operation.number))
+        assert (await jobs.operations.get(operation.number)).processed == members
 
 
 async def test_what_a_step_has_changed_is_offered_and_published(monkeypatch: pytest.MonkeyPatch) -> None:

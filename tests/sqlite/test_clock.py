@@ -7,8 +7,10 @@ import asyncio
 import pytest
 
 from queue_core.model.job import Claim
+from queue_core.model.operation import Author, OperationRequest, Rollout
 from queue_core.model.rules import QueueRules
 from queue_core.stores.sqlite import claim as timekeeping
+from queue_core.stores.sqlite.operations import SqliteOperations
 from queue_core.stores.sqlite.read import SqliteInspector
 from queue_core.stores.sqlite.session import SqliteFile
 from queue_core.stores.sqlite.store import SqliteStore
@@ -124,6 +126,39 @@ async def test_a_rate_gains_what_it_should(new_file: NewFile, clock: FakeClock, 
     assert len(await store.claim(REQUEST)) == 0
     clock.advance(0.5)
     assert len(await store.claim(REQUEST)) == 5
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+async def test_the_next_step_of_an_operation_comes_when_its_rate_allows_it(
+    file: SqliteFile, store: SqliteStore, clock: FakeClock, jump: float
+) -> None:
+    operations = SqliteOperations(file)
+    asked = OperationRequest("cancel", "two jobs", Author("ana", "bastion-1"), rollout=Rollout(rate=0.01))
+    number = (await operations.create(asked)).number
+    jobs = [new_job() for _ in range(2)]
+    await store.insert(jobs)
+    await operations.add(number, [job.id for job in jobs])
+    await operations.move(number, "running")
+    assert (await operations.step(number, 1)).changed.ids == (jobs[0].id,)
+    clock.set_back(-jump)
+    await store.acquire_leadership("sweep", "one", 30)
+    clock.advance(90)
+    assert (await operations.step(number, 1)).changed.ids == ()
+    clock.advance(20)
+    assert (await operations.step(number, 1)).changed.ids == (jobs[1].id,)
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+async def test_workers_are_lost_when_they_should_be(
+    file: SqliteFile, store: SqliteStore, clock: FakeClock, jump: float
+) -> None:
+    await beat(store)
+    clock.set_back(-jump)
+    await store.acquire_leadership("sweep", "one", 30)
+    inspector = SqliteInspector(file)
+    assert [one.lost for one in (await inspector.overview()).workers] == [False]
+    clock.advance(31)
+    assert [one.lost for one in (await inspector.overview()).workers] == [True]
 
 
 async def test_a_time_of_day_is_meant_as_such(store: SqliteStore, clock: FakeClock) -> None:

@@ -12,7 +12,9 @@ from queue_core import JobContext, JobQueue
 from queue_core.delivery.audit import DeliveryAudit
 from queue_core.errors import StoreRefused
 from queue_core.model.events import Event, EventName
+from queue_core.model.filters import Filter
 from queue_core.model.job import NewJob, Ready, new_id
+from queue_core.model.schedule import Announcement, Schedule
 from queue_core.ports.locks import LockHeld
 from queue_core.ports.store import ClaimRequest
 from queue_core.worker import leader
@@ -142,6 +144,46 @@ async def test_what_has_become_due_is_offered_at_once(jobs: JobQueue, monkeypatc
 
     async with working(jobs):
         assert await (await task.options(delay=0.2).enqueue()).result(PATIENCE) == "done"
+
+
+async def test_the_job_of_a_tick_is_offered_and_published_at_once(
+    jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would wait for the audit, and no subscriber would hear of it."""
+    sweeper = Worker(jobs)._sweeper
+    offered: list[str] = []
+    published: list[Event] = []
+
+    async def noting(ready: Sequence[Ready]) -> None:
+        offered.extend(one.id for one in ready)
+
+    monkeypatch.setattr(jobs.dispatcher, "offer", noting)
+    monkeypatch.setattr(sweeper._publisher, "publish", published.append)
+    nightly = Schedule("nightly", "0 3 * * *", "UTC", "task", "{}", "default")
+    await sweeper._scheduler._store.announce([Announcement(nightly, 1.0)])
+    assert await sweeper.schedule() == 1
+    (job,) = (await jobs.inspector.jobs(Filter(), 10)).jobs
+    assert offered == [job.id]
+    assert [(one.event, one.id, one.queue) for one in published] == [(EventName.CREATED, job.id, "default")]
+
+
+@pytest.mark.parametrize(
+    ("end", "levels"), [("queued", ["WARNING"]), ("cancelled", ["WARNING"]), ("dead", ["WARNING", "ERROR"])]
+)
+async def test_only_a_lost_job_that_is_buried_is_logged_as_dead(
+    jobs: JobQueue, store: BreakingStore, caplog: pytest.LogCaptureFixture, end: str, levels: list[str]
+) -> None:
+    job_id = new_id()
+    await jobs.store.insert([NewJob(job_id, "default", "task", "{}")])
+    await lose(jobs, store)
+    if end == "cancelled":
+        await jobs.operations.change("cancel", [job_id])
+    sweeper = Worker(jobs)._sweeper
+    sweeper._duty = sweeper._duty._replace(max_losses=1 if end == "dead" else 20)
+    with caplog.at_level("WARNING"):
+        assert await sweeper.reclaim() == 1
+    assert await jobs.status_of(job_id) == end
+    assert [record.levelname for record in caplog.records] == levels
 
 
 async def test_a_duty_that_fails_keeps_no_other_from_being_done(jobs: JobQueue, store: BreakingStore) -> None:
