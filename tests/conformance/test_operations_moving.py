@@ -190,13 +190,16 @@ async def test_moved_jobs_wait_for_the_key_there(world: World) -> None:
     assert await world.claim_ids(queue=OTHER) == [holder]
 
 
-async def test_a_dead_job_that_blocks_its_key_lets_go(ruled: Ruled) -> None:
+@pytest.mark.parametrize("verb", ["move", "retry"])
+async def test_a_dead_job_that_blocks_its_key_lets_go(ruled: Ruled, verb: str) -> None:
     world = await ruled(dead_blocks_key=True)
     blocking = (await world.ended("dead", ordering_key="k")).id
     waits = await world.insert(ordering_key="k")
     assert await world.claim_ids() == []
-    done = await move(world, blocking)
-    assert [(one.id, one.queue) for one in done.changed.ready] == [(waits, QUEUE)]
+    done = await step(world, verb, [blocking], queue=OTHER)
+    ready = {(one.id, one.queue) for one in done.changed.ready}
+    assert ready == {(waits, QUEUE)} | ({(blocking, OTHER)} if verb == "retry" else set())
+    assert await world.claim_ids() == [waits]
 
 
 async def test_the_key_of_a_fifo_queue_stays_behind(opener: Opener) -> None:
@@ -247,6 +250,22 @@ async def test_a_move_may_pass_a_limit_and_counts(opener: Opener) -> None:
     with pytest.raises(QueueFull):
         await world.insert(queue=OTHER)
     await world.insert_many(3)
+    with pytest.raises(QueueFull):
+        await world.insert()
+    await world.close()
+
+
+async def test_a_retry_counts_where_the_job_goes(opener: Opener) -> None:
+    from queue_core.errors import QueueFull
+
+    world = await opener({OTHER: QueueRules(limit=2), QUEUE: QueueRules(limit=2)})
+    dead = (await world.ended("dead")).id
+    await world.advance(61)  # what is free is counted again
+    await world.insert(queue=OTHER)
+    assert len((await step(world, "retry", [dead], queue=OTHER)).changed.ids) == 1
+    with pytest.raises(QueueFull):
+        await world.insert(queue=OTHER)
+    await world.insert_many(2)
     with pytest.raises(QueueFull):
         await world.insert()
     await world.close()

@@ -16,7 +16,15 @@ from queue_core.errors import ConfigurationError, InvalidArgument
 from queue_core.model.report import SignatureInfo
 from queue_core.model.triage.checks import check_link
 from queue_core.model.triage.rules import NO_BOOK, RUNBOOK_KEY, RuleBook, TriageSettings, runbook_in
-from queue_core.model.triage.signatures import NO_RULE, Ruled, SignatureFacts, SignatureState
+from queue_core.model.triage.signatures import (
+    NO_RULE,
+    UNTOUCHED,
+    Ruled,
+    SignatureFacts,
+    SignatureState,
+    changed,
+    undone,
+)
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 GROUP = SignatureInfo(
@@ -134,3 +142,14 @@ def test_a_link_is_an_address_that_a_browser_or_a_mail_program_opens(link: str) 
 def test_no_other_text_is_a_link(link: str) -> None:
     with pytest.raises(InvalidArgument, match="a link is an address, https://…, http://… or mailto:…, not "):
         check_link(link)
+
+
+def test_the_last_ten_changes_of_a_signature_can_be_undone() -> None:
+    facts = UNTOUCHED
+    for number in range(1, 13):
+        facts = changed(facts, number, owner="ana" if number % 2 else "ben", note=f"note {number}")
+    assert [number for number, _, _ in facts.changes] == list(range(3, 13))
+    assert undone(facts, 2, 13) is None
+    found = undone(facts, 12, 13)
+    assert found is not None
+    assert (found.owner, found.note, found.changed_by) == ("ana", "note 11", 13)
