@@ -114,3 +114,16 @@ async def test_an_audit_reads_no_more_than_the_first_jobs_where_the_dispatcher_h
     announce(store, "task", queues=("work",))
     assert await DeliveryAudit(store, LocalDispatcher()).run_once() == 1
     assert set(asked) == {1}
+
+
+async def test_a_hint_that_a_cancelled_look_was_given_is_not_lost() -> None:
+    """It was cancelled in the round of the event loop in which the hint came."""
+    hints = QueueHints()
+    assert hints.pick(["work"]) == "work"
+    looking = asyncio.create_task(hints.take(["work"], 60.0))
+    await asyncio.sleep(0)
+    hints.hint(["work"])
+    looking.cancel()
+    await asyncio.wait([looking])
+    assert looking.cancelled()
+    assert hints.pick(["work"]) == "work"

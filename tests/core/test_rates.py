@@ -52,3 +52,13 @@ def test_with_a_concurrency_all_of_a_claim_begins_at_once() -> None:
 
 def test_a_rate_is_in_starts_a_second() -> None:
     assert [parse_rate(text) for text in ("100/s", "90/m", "1800/h", "43200/d", 2.5)] == [100, 1.5, 0.5, 0.5, 2.5]
+
+
+def test_a_key_is_that_of_a_shard_only_where_there_is_one_of_its_number() -> None:
+    """A job that is made like another one hands in the key that this was stored with."""
+    rules = QueueRules(shards=4)
+    keys = {rules.key_of(f"customer-{number}") for number in range(100)}
+    assert keys == {f"shard-{number}" for number in range(4)}
+    assert {rules.key_of(key) for key in keys} == keys
+    assert {rules.key_of(key) for key in ("shard-4", "shard-999", "shard-x", "shard-")} <= keys
+    assert (QueueRules().key_of("shard-4"), rules.key_of(None)) == ("shard-4", None)

@@ -23,6 +23,7 @@ from queue_core.model.triage.signatures import (
     SignatureFacts,
     SignatureState,
     changed,
+    grown_out,
     undone,
 )
 
@@ -153,3 +154,8 @@ def test_the_last_ten_changes_of_a_signature_can_be_undone() -> None:
     found = undone(facts, 12, 13)
     assert found is not None
     assert (found.owner, found.note, found.changed_by) == ("ana", "note 11", 13)
+
+
+def test_a_mute_of_what_has_no_dead_job_grows_from_one() -> None:
+    facts = SignatureFacts("muted", factor=3.0, at_count=0)
+    assert [grown_out(facts, count) for count in range(5)] == [False, False, False, True, True]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from jobconsole.exporter import collector
 from jobconsole.exporter.collector import JobsCollector, TypeNames
 from jobconsole.exporter.reading import BackendState, Reading
 from jobconsole.exporter.table import TABLE
@@ -222,12 +223,36 @@ class TestTypes:
         }
         assert completed == {"a": 1, "other": 3}
 
-    async def test_a_hostile_type_is_shown_harmless(self, remembered: World) -> None:
-        await remembered.insert(type="\x1b]0;owned\x07", queue="\x1b[2J")
+    async def test_types_that_workers_announce_come_first(self, remembered: World) -> None:
+        for type_ in ("old", "old", "new"):
+            await remembered.insert(type=type_)
+        await remembered.beat(types=("new",))
+        found = families(await read(remembered), TypeNames(most=1))
+        enqueued = {sample.labels["type"]: sample.value for sample in found["jobs_enqueued"].samples}
+        assert {name: number for name, number in enqueued.items() if number} == {"new": 1, "other": 2}
+
+    async def test_hostile_names_are_shown_harmless(self, remembered: World) -> None:
+        """Of types, queues and releases, whatever has become of the jobs."""
+        hostile, release = {"type": "\x1b]0;owned\x07", "queue": "\x1b[2J"}, "\x1b[31m124"
+        for kind in ("completed", "retrying", "dead", "cancelled"):
+            await remembered.ended(kind, **hostile)
+        await remembered.insert(**hostile)
+        await remembered.beat(release=await remembered.store.register_release(release))
         found = families(await read(remembered))
         text = "".join(str(sample.labels) for metric in found.values() for sample in metric.samples)
         assert "\x1b" not in text
         assert "\\x1b" not in text
+
+
+async def test_of_many_releases_those_of_the_most_workers_are_named(
+    remembered: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "MOST_RELEASES", 2)
+    for name, number in (("r122", 2), ("r123", 1), ("r124", 3)):
+        for worker in range(number):
+            release = await remembered.store.register_release(name)
+            await remembered.beat(worker=f"{name}-{worker}", release=release)
+    assert (await samples(remembered)).by("release", "jobs_worker_info") == {"r124": 3, "r122": 2}
 
 
 def test_the_collector_reads_once_per_scrape() -> None:
