@@ -117,17 +117,3 @@ async def test_what_was_changed_between_its_choice_and_its_writing_is_skipped(wo
     step = await world.operations.step(number, 100)
     assert (step.changed.ids, step.operation.skipped) == ((same,), 1)
     assert await world.job(other) == before
-
-
-async def test_what_had_not_ended_when_it_was_chosen_is_skipped(world: World) -> None:
-    """A job that went to the trash since then, too: what is purged there is what was seen there."""
-    early = await world.trashed()
-    late = await world.ended("dead")
-    waits = await world.insert()
-    await world.advance(100)
-    await world.change("delete", [late.id])
-    number = (await world.operations.create(OperationRequest("purge", "the trash", AUTHOR))).number
-    await world.operations.add(number, [late.id, early.id, waits], ended=50.0)
-    await world.operations.move(number, "running")
-    step = await world.operations.step(number, 10)
-    assert (step.changed.ids, step.operation.skipped) == ((early.id,), 2)

@@ -12,7 +12,7 @@ import pytest
 from queue_core import JobQueue
 from queue_core.client.operating import verdict
 from queue_core.errors import InvalidArgument, InvalidJob
-from queue_core.model.operation import Operation, Outcomes, Rollout
+from queue_core.model.operation import ChangeOptions, Operation, Outcomes, Rollout
 from queue_core.model.retry import Retry
 from tests.conformance.making import worker_beat
 from tests.conformance.test_jobs_operations import asked, dead_jobs, ended
@@ -300,20 +300,34 @@ async def test_what_cannot_be_is_refused(jobs: JobQueue, wrong: dict[str, Any], 
         await jobs.operations.submit(asked(rollout=Rollout(**wrong)), [])
 
 
+async def announce(jobs: JobQueue, worker: str, **given: Any) -> None:
+    """Let a worker announce itself on release r125."""
+    release = await jobs.store.register_release("r125")
+    beat = worker_beat(worker=worker, release=release, queues=("default",), lease=60.0, interval=20.0)._replace(**given)
+    heart = jobs.store.open_heartbeat()
+    await asyncio.to_thread(heart.renew, beat)
+    await asyncio.to_thread(heart.close)
+
+
+async def test_it_begins_when_the_release_is_live_where_its_jobs_go(jobs: JobQueue) -> None:
+    asked_there = asked(options=ChangeOptions(queue="elsewhere"), rollout=Rollout(when_release="r125"))
+    number = (await jobs.operations.submit(asked_there, await dead_jobs(jobs, 2))).number
+
+    async def waits() -> bool:
+        await jobs.operations.executor().run_once()
+        return (await jobs.operations.get(number)).waits_for == "r125"
+
+    await announce(jobs, "here", types=("charge",))
+    assert await waits(), "its worker takes the queue that they died in"
+    await announce(jobs, "there", types=("charge",), queues=("elsewhere",))
+    assert not await waits()
+
+
 async def test_it_begins_when_the_release_is_live_where_its_jobs_run(jobs: JobQueue) -> None:
     ids = await dead_jobs(jobs, 4)
     request = asked(rollout=Rollout(canary=1, when_release="r125"))
     number = (await jobs.operations.submit(request, ids)).number
     ended_one = await jobs.operations.submit(asked(rollout=Rollout(when_release="r126")), ids)
-
-    async def announce(worker: str, **given: Any) -> None:
-        release = await jobs.store.register_release("r125")
-        beat = worker_beat(worker=worker, release=release, queues=("default",), lease=60.0, interval=20.0)._replace(
-            **given
-        )
-        heart = jobs.store.open_heartbeat()
-        await asyncio.to_thread(heart.renew, beat)
-        await asyncio.to_thread(heart.close)
 
     async def waits() -> bool:
         """Have executors that know nothing look, as after a kill."""
@@ -322,14 +336,14 @@ async def test_it_begins_when_the_release_is_live_where_its_jobs_run(jobs: JobQu
         return (await jobs.operations.get(number)).waits_for == "r125"
 
     assert await waits(), "no worker has it"
-    await announce("other", types=("other",))
+    await announce(jobs, "other", types=("other",))
     assert await waits(), "its worker runs other types"
-    await announce("elsewhere", types=("charge",), queues=("elsewhere",))
+    await announce(jobs, "elsewhere", types=("charge",), queues=("elsewhere",))
     assert await waits(), "its worker takes other queues"
-    await announce("leaving", types=("charge",), quiet=True)
+    await announce(jobs, "leaving", types=("charge",), quiet=True)
     assert await waits(), "its worker claims no more"
     await jobs.operations.pause(number)
-    await announce("fixed", types=("charge",))
+    await announce(jobs, "fixed", types=("charge",))
     assert await waits(), "paused"
     await jobs.operations.resume(number)
     assert not await waits()

@@ -12,6 +12,7 @@ from queue_core.errors import InvalidJob, SchemaError, StoreUnavailable
 from queue_core.model.events import EventName
 from queue_core.model.job import Outcome, Settled
 from queue_core.runtime import MAX_STATEMENT_LENGTH
+from queue_core.worker import settler
 from queue_core.worker.settler import _Pace
 from tests.conformance.working import until_status, working
 from tests.waiting import PATIENCE, eventually
@@ -381,3 +382,20 @@ async def test_how_long_such_an_end_waits() -> None:
 
 def ran_for(us: int) -> Outcome:
     return Outcome("x", 1, "limited", "work", "completed", run_us=us)
+
+
+async def test_its_tries_are_never_further_apart_than_two_seconds(
+    jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the store was away: what has ended is stored soon after its return."""
+    pauses: list[float] = []
+
+    async def noting(seconds: float) -> None:
+        pauses.append(seconds)
+
+    keeper = Worker(jobs)._settler
+    assert isinstance(keeper, settler.Settler)
+    monkeypatch.setattr(asyncio, "sleep", noting)
+    for _ in range(8):
+        await keeper._wait_for_store(StoreUnavailable("memory", "away"))
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
