@@ -153,7 +153,7 @@ async def test_trap_4_a_job_that_is_just_being_claimed_is_not_lost(
     assert await pending(client, redis_prefix) == []
 
 
-@pytest.mark.parametrize("loss", ["emptied", "foreign", "restored"])
+@pytest.mark.parametrize("loss", ["emptied", "foreign", "restored", "overwritten"])
 async def test_trap_4_a_lost_generation_rebuilds_the_whole_backlog(
     jobs: JobQueue, audit: DeliveryAudit, client: Redis, redis_prefix: str, monkeypatch: pytest.MonkeyPatch, loss: str
 ) -> None:
@@ -172,6 +172,9 @@ async def test_trap_4_a_lost_generation_rebuilds_the_whole_backlog(
         await client.delete(generation)
     elif loss == "foreign":
         await client.set(generation, f"{'0' * 40}:written-by-another-server")
+    elif loss == "overwritten":
+        await client.delete(ready := f"{redis_prefix}{{default}}:pending")
+        await client.hset(ready, "a field", "of somebody else's")
     else:
         await client.set(generation, "")
     await audit.run_once()

@@ -14,13 +14,15 @@ from redis.exceptions import ClusterCrossSlotError, ResponseError
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.errors import StoreRefused, StoreUnavailable
 from queue_core.model.operation import Author, ChangeOptions, OperationRequest
+from queue_core.model.schedule import Announcement, Schedule
 from queue_core.model.settings import RedisSettings
-from queue_core.stores.redis import hints, settle
+from queue_core.stores.redis import hints, settle, upkeep
 from queue_core.stores.redis.hints import DueHints, Presence
 from queue_core.stores.redis.session import RedisLink
 from queue_core.stores.redis.store import RedisStore
 from queue_core.stores.redis.upkeep import SETS_PER_ROUND
 from tests.conformance.making import LEASE, QUEUE, new_job, outcome
+from tests.conformance.working import until
 from tests.conformance.world import World
 from tests.waiting import eventually
 
@@ -398,4 +400,27 @@ async def test_the_leader_hears_of_what_is_due_before_all_else(
     await asyncio.sleep(0)
     await world.insert(delay=0.001)
     await asyncio.wait_for(waiting, 30)
+    await leader.close()
+
+
+async def test_a_leader_learns_of_a_tick_that_another_process_announces(
+    world: World, settings: RedisSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has read of ticks holds while it hears of changes."""
+    monkeypatch.setattr(upkeep, "TICKS_KNOWN", 1e9)
+    leader = RedisStore(settings)
+    signals = leader._leading.signals
+
+    async def heard() -> bool:
+        await leader.acquire_leadership("sweep", "leader", 60)
+        return signals.hears()
+
+    await until(heard)
+    assert (await leader.next_work()).tick is None
+    assert not signals.ticks_changed
+    nightly = Schedule("nightly", "0 3 * * *", "UTC", "task", "{}", QUEUE)
+    await world.schedules.announce([Announcement(nightly, await world.now() + SOON)])
+    assert await eventually(lambda: signals.ticks_changed)
+    tick = (await leader.next_work()).tick
+    assert tick == pytest.approx(SOON, abs=60)
     await leader.close()
