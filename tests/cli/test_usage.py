@@ -10,6 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from jobconsole.cli import failures
 from jobconsole.cli.rollout import begin_at
 from jobconsole.cli.root import Parser, parser_of
 from queue_core.model.settings import SCHEMA
@@ -336,3 +337,10 @@ def test_what_is_unknown_is_named_and_not_at_its_length(line: list[str]) -> None
     assert len(answer.err) < 200
     answer = Cli(NOWHERE)(*line, *(f"--x{number}" for number in range(1_000)))
     assert answer.err == "jobconsole: unrecognized arguments: --x0 --x1 --x2 --x3 --x4 …; see 'jobconsole --help'\n"
+
+
+def test_messages_have_neither_passwords_nor_control_characters() -> None:
+    found = failures.harmless("cannot reach postgresql://app:secret@db/app\x1b[2J")
+    assert "secret" not in found
+    assert "\x1b" not in found
+    assert found.startswith("cannot reach postgresql://app:")

@@ -128,6 +128,15 @@ async def test_the_burst_of_a_rate_is_a_second_s_worth(ruled: Ruled) -> None:
     assert len(await world.claim(50)) == 4
 
 
+async def test_a_claim_takes_no_more_of_a_rate_than_it_gives(ruled: Ruled) -> None:
+    """However many jobs it asks for."""
+    world = await ruled(rate="20/s")
+    await world.insert()
+    assert len(await world.claim(20)) == 1
+    await world.insert_many(15)
+    assert len(await world.claim(20)) == 15
+
+
 async def test_half_of_a_rate_s_burst_may_be_claimed_ahead_of_its_start(ruled: Ruled) -> None:
     world = await ruled(rate="10/s")
     ids = await world.insert_many(100)

@@ -11,7 +11,7 @@ from jobconsole.actions.caution import Served, cautions, other_sentence, release
 from jobconsole.actions.plan import Target, plan
 from queue_core import JobQueue
 from queue_core.model.filters import parse
-from queue_core.model.operation import ChangeOptions, Rollout
+from queue_core.model.operation import Author, ChangeOptions, Rollout
 from tests.conformance.test_jobs_operations import asked, dead_jobs
 from tests.tui.still import snapshot, worker
 
@@ -65,8 +65,21 @@ def test_a_release_that_is_live_elsewhere_is_named() -> None:
     assert words == ["they died on r124; r125 is live on 1 worker, which runs other queues"]
     assert released_elsewhere({"r124"}, [HERE], seen(one(release="r125"))) == []
     assert released_elsewhere({"r123", "r124"}, [HERE], seen(*there)) == []
-    hostile = released_elsewhere({"\x1b[2J"}, [HERE], seen(*there[1:]))
-    assert "\x1b" not in hostile[0]
+
+
+async def test_hostile_names_are_shown_harmless() -> None:
+    name = "\x1b[2J"
+    lines = released_elsewhere({name}, [HERE], seen(one(2, ("other",), release=f"{name}2")))
+    lines += unserved([Served(name, name)], seen(one()))
+    lines += unserved([Served(name, "send_email")], seen(one()))
+    async with JobQueue(memory=True) as jobs:
+        operation = await jobs.operations.submit(
+            asked(author=Author(name, "vm"), rollout=Rollout(canary=1)), ["a", "b"]
+        )
+    lines.append(other_sentence(operation, 2, False))
+    assert len(lines) == 4
+    assert "\x1b" not in "".join(lines)
+    assert all("␛[2J" in line for line in lines)
 
 
 async def test_another_operation_on_the_same_jobs_is_named() -> None:

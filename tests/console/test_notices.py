@@ -69,6 +69,16 @@ def test_a_release_is_named_where_it_is_suspect() -> None:
     assert sentences(begun(), seen(group("a"), a=state)) == ["NEW OSError: a, since r2␛[2J"]
 
 
+def test_hostile_titles_and_releases_are_shown_harmless() -> None:
+    facts = SignatureFacts("resolved", START.timestamp(), "ana", release="r3")
+    back = SignatureState("b", "regressed", facts, START.timestamp() + 10, regressed_on="r4\x1b[2J")
+    new, returned = group("a", title="OSError: \x1b]0;x\x07"), group("b", -5)
+    assert sentences(begun(returned), seen(new, returned, b=back)) == [
+        "NEW OSError: ␛]0;x␇",
+        "REGRESSED OSError: b on r4␛[2J",
+    ]
+
+
 def test_one_that_came_back_is_reported_each_time_it_was_resolved() -> None:
     def back(resolved_at: float) -> SignatureState:
         facts = SignatureFacts("resolved", START.timestamp() + resolved_at, "ana", release="r3")

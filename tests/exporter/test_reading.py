@@ -130,3 +130,15 @@ async def test_a_read_behind_one_that_has_not_ended_takes_its_time(remembered: W
     await asyncio.sleep(0)
     inspector.thawed.set()
     assert (await waiting[1]).backends["postgres"].up
+
+
+async def test_a_store_that_cannot_be_written_is_down_where_that_is_asked_for(remembered: World) -> None:
+    """Reads do not show it."""
+
+    async def refused() -> None:
+        raise StoreUnavailable("memory", "the disk is full")
+
+    reader = Reader(remembered.inspector, None, "memory", 10.0, refused)
+    backend = (await reader.ping()).backends["memory"]
+    assert (backend.up, backend.errors, "the disk is full" in backend.reason) == (False, 1, True)
+    assert (await reader.read()).backends["memory"].up, "a scrape reads"

@@ -62,4 +62,16 @@ CONSOLE = (
         "console/test_notices",
         ("(state.regressed_at or 0.0) >= self._since", "True"),
     ),
+    of_console(
+        "labels-executions-with-names-as-they-are",
+        "exporter/collector.py",
+        "exporter/test_collector",
+        ("executions[safe(one.queue), one.outcome]", "executions[one.queue, one.outcome]"),
+    ),
+    of_console(
+        "counts-types-that-workers-announce-as-others",
+        "exporter/collector.py",
+        "exporter/test_collector",
+        ("(name not in announced, -counts[name], name)", "(-counts[name], name)"),
+    ),
 )

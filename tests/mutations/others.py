@@ -196,6 +196,43 @@ SQLITE = (
         ("count(*) FILTER (WHERE state = 'running') AS running", "0 AS running"),
         block="begin",
     ),
+    Mutant(
+        "sqlite-clock-moves-rates-of-operations",
+        f"{STORES}/sqlite/claim.py",
+        (('    "move_operations",\n', ""),),
+        ("sqlite/test_clock.py",),
+        keyword="its_rate",
+    ),
+    conformance(
+        "sqlite",
+        "retries-elsewhere-keep-the-keys-that-they-held",
+        "change.py",
+        "operations_moving",
+        ("[old for old, new in changes if old is not new])\n    return", "[])\n    return"),
+    ),
+    conformance(
+        "sqlite",
+        "retries-elsewhere-take-room-where-they-were",
+        "change.py",
+        "operations_moving",
+        ("[new for _, new in changes], 1)", "[old for old, _ in changes], 1)"),
+    ),
+    conformance(
+        "sqlite",
+        "what-waited-before-there-were-limits-has-two-bands",
+        "sql/capacity.sql",
+        "limits",
+        ("priority >= :normal AND priority < :high", "priority >= :normal"),
+        block="begin",
+    ),
+    conformance(
+        "sqlite",
+        "deaths-take-the-last-completion-of-a-release-away",
+        "sql/totals.sql",
+        "signature_states",
+        ("last_at = max(last_at, excluded.last_at)", "last_at = excluded.last_at"),
+        block="tally_runs",
+    ),
 )
 MEMORY = (
     conformance(

@@ -95,8 +95,9 @@ class TestStream:
         by_name, by_job = stream(jobs, "event=cancelled"), stream(jobs, f"job={one.id}")
         for reading in (by_queue, by_type, by_name, by_job):
             await reading.next()
-        other = await jobs.enqueue("other", {}, queue="default")
+        await jobs.enqueue("send", {"to": "c"}, queue="default")
         two = await jobs.enqueue("send", {"to": "b"}, queue="mail")
+        other = await jobs.enqueue("other", {}, queue="default")
         assert (await by_queue.next()).body["id"] == two.id
         assert (await by_type.next()).body["id"] == other.id
         await jobs.cancel(one.id)

@@ -9,7 +9,7 @@ import pytest
 
 from queue_core.delivery.local import LocalEventBus
 from queue_core.model import outcome as outcomes
-from queue_core.model.events import Event, EventName
+from queue_core.model.events import RESULT_BYTES, Event, EventName
 from queue_core.model.job import Claim, Outcome, Settled
 from queue_core.model.rules import QueueRules
 from queue_core.model.settings import Limits
@@ -126,3 +126,13 @@ async def test_who_waits_for_the_end_of_one_of_many_jobs_hears_of_it() -> None:
         run(publisher, CHECK_LISTENERS_FROM)
         await sent(publisher)
         assert await wait(0.0)
+
+
+async def test_a_result_that_is_too_large_for_a_channel_is_left_out() -> None:
+    bus = NotingBus(heard=True)
+    publisher = EventPublisher(bus, "worker-1", {"told": QueueRules(publish_results=True)})
+    for number, size in enumerate((RESULT_BYTES, RESULT_BYTES + 1)):
+        publisher.ended(completed(number)._replace(queue="told", result="x" * size), Settled(f"job-{number}", True))
+    await sent(publisher)
+    assert [len(event.result or "") for event in bus.published] == [RESULT_BYTES, 0]
+    assert bus.published[1].result == "", "there is one to be read"

@@ -16,7 +16,7 @@ from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import capacity
 from queue_core.stores.postgres.session.connection import hot_options
 from queue_core.stores.postgres.store import PostgresStore
-from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
+from tests.conformance.making import LEASE, QUEUE, TYPE, UNKNOWN, WORKER, outcome
 from tests.postgres.traps.hands import Hand, new_job
 from tests.postgres.traps.test_traps_plans import looked_at
 from tests.waiting import eventually
@@ -163,3 +163,11 @@ async def test_a_count_reads_nothing_that_ended_before_the_last_one(new_store: N
             read = [looked_at(connection, "capacity/running", asked | {"above": above}) for above in (last, 0)]
     assert read[0] < 100
     assert read[1] >= 20_000
+
+
+async def test_a_job_whose_payload_is_not_there_any_more_is_not_given(new_store: NewStore) -> None:
+    """It came apart from its lease, which was over by then: another worker may have run the job."""
+    store = new_store(rules=RULES)
+    (large,) = await store.claim(ClaimRequest(QUEUE, WORKER, (TYPE,), 1, LEASE))
+    rows = [(job_id, 1, TYPE, None, 5, 1) for job_id in (large.id, UNKNOWN)]
+    assert [row[0] for row in await store._claimer._with_payloads(rows)] == [large.id]
