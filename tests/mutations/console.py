@@ -74,4 +74,34 @@ CONSOLE = (
         "exporter/test_collector",
         ("(name not in announced, -counts[name], name)", "(-counts[name], name)"),
     ),
+    of_console(
+        "streams-events-of-all-types",
+        "web/stream.py",
+        "web/test_stream",
+        (" and (not self.types or event.type in self.types)\n\n", "\n\n"),
+    ),
+    of_console(
+        "opens-what-begins-like-an-open-path",
+        "web/auth.py",
+        "web/test_auth",
+        ("request.path in self._open or", "request.path.startswith(tuple(self._open)) or"),
+    ),
+    of_console(
+        "warns-with-names-as-they-are",
+        "actions/caution.py",
+        "console/test_caution",
+        ("names = [safe(name, NAME) for name in types]", "names = list(types)"),
+    ),
+    of_console(
+        "notifies-with-titles-as-they-are",
+        "core/alerts.py",
+        "console/test_notices",
+        ("safe(group.title, TITLE)", "group.title"),
+    ),
+    of_console(
+        "is-healthy-where-nothing-can-be-written",
+        "exporter/reading.py",
+        "exporter/test_reading",
+        ("        if self._check_writes is not None:\n            await self._check_writes()\n", ""),
+    ),
 )

@@ -586,4 +586,18 @@ POSTGRES = (
         keyword="that_expires",
         block="expire_dead",
     ),
+    Mutant(
+        "postgres-claims-take-of-a-rate-what-they-asked-for",
+        f"{STORES}/postgres/capacity.py",
+        (('"tokens": allowed.left(had)', '"tokens": allowed.left(most)'),),
+        ("conformance/test_gated.py",),
+        on("postgres"),
+    ),
+    Mutant(
+        "postgres-limits-of-bands-keep-others-out",
+        f"{STORES}/postgres/capacity.py",
+        (("        if not name or count[name]\n", ""),),
+        ("conformance/test_limits.py",),
+        on("postgres"),
+    ),
 )

@@ -555,4 +555,11 @@ ABOVE = (
         ("core/test_local_delivery.py",),
         ("                self.hint([waiter.answer.result().queue])\n", "                pass\n"),
     ),
+    of_worker(
+        "results-are-published-however-large",
+        "worker/journal.py",
+        ("worker/test_publisher.py",),
+        ("fits = len(result) <= RESULT_BYTES and len(", "fits = len("),
+        keyword="too_large",
+    ),
 )
