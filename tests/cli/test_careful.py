@@ -69,6 +69,7 @@ class TestPace:
         assert operations(dead) == []
 
     def test_another_queue_another_priority_and_later(self, dead: Shop) -> None:
+        dead.play(lambda world: world.beat(worker="lost", queues=("slow",), interval=0.001))
         answer = dead("dlq", "retry", *DEAD[:2], "--to-queue", "slow", "--priority", "7", "--delay", "1h", "--yes")
         assert (answer.code, answer.out) == (0, "retried 2 jobs\n")
         assert answer.err == (
@@ -113,6 +114,7 @@ class TestNewQueue:
     @pytest.mark.parametrize("verb", ["dlq retry --all", "job move --queue work", "dlq move --all"])
     def test_it_is_asked_about(self, dead: Shop, verb: str) -> None:
         words = [*verb.split(), "--to-queue", "a b"]
+        dead.play(lambda world: world.beat(worker="lost", queues=("a b",), interval=0.001))
         refused = dead(*words)
         assert (refused.code, refused.out, operations(dead)) == (5, "", [])
         where = "into queue 'a b', which is new and on which no live worker works"
@@ -130,8 +132,10 @@ class TestNewQueue:
 
 class TestMove:
     def test_waiting_and_dead_jobs_to_another_queue(self, dead: Shop) -> None:
+        dead.play(lambda world: world.beat(worker="lost", queues=("other",), interval=0.001))
         answer = dead("job", "move", "--queue", "work", "--to-queue", "other", "--why", "slow ones", "--yes")
         assert (answer.code, answer.out) == (0, "moved 5 jobs\n")
+        assert "warning: no live worker works on queue 'other'; the jobs wait there until one does" in answer.err
         jobs = {job["id"]: job for job in dead("job", "list", "--json").body["jobs"]}
         assert {one: jobs[one]["queue"] for one in (DEAD[0], WAITING, RUNNING)} == {
             DEAD[0]: "other", WAITING: "other", RUNNING: "work",

@@ -434,3 +434,17 @@ async def test_of_the_processes_of_a_pair_one_at_a_time_asks_the_database(
         await pairing_of(first)._glance()
         await pairing_of(second)._glance()
         assert "another Redis" in pairing_of(first).reason == pairing_of(second).reason
+
+
+async def test_only_who_has_the_identity_confirms_its_database(
+    postgres_url: str, redis_url: str, redis_prefix: str
+) -> None:
+    async with JobQueue(postgres=postgres_url, redis=redis_url, prefix=redis_prefix) as jobs:
+        dispatcher = jobs.dispatcher
+        assert isinstance(dispatcher, dispatcher_module.RedisDispatcher)
+        first = (await dispatcher.kept())[0].identity or await dispatcher.identify("first", None, "db-1", 60.0)
+        assert await dispatcher.identify(first, None, "db-1", 60.0) == first
+        assert await dispatcher.identify("second", None, "db-2", 60.0) == first
+        assert (await dispatcher.kept())[0].confirmed == "db-1"
+        assert await dispatcher.identify("second", first, "db-2", 60.0) == "second"
+        assert (await dispatcher.kept())[0].confirmed == "db-2"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-from queue_core.stores.redis import settle
+from queue_core.redis.scripts import Call
+from queue_core.stores.redis import settle, upkeep
 from tests.conformance.making import LEASE, QUEUE, UNKNOWN, held
 from tests.conformance.world import World
 
@@ -100,3 +101,21 @@ async def test_an_entry_without_its_job_is_not_due_for_ever(
     assert await store.promote(10) == []
     assert await client.zcard(place) == 0
     assert await world.status(ended.id) == "completed"
+
+
+async def test_the_sets_of_each_queue_are_compared_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "SETS_AT_ONCE", 2)
+    asked: list[list[str]] = []
+
+    class Link:
+        def of(self, queue: str, _names: Sequence[str]) -> list[str]:
+            return [queue]
+
+        async def run_many(self, calls: Sequence[Call]) -> list[int]:
+            asked.append([call.keys[0] for call in calls])
+            return [1] * len(calls)
+
+    sets = upkeep.StateSets(Link(), {})  # type: ignore[arg-type]
+    for _ in range(3):
+        await sets.run(["a", "b", "c"])
+    assert asked == [["a", "b"], ["c", "a"], ["b", "c"]]
