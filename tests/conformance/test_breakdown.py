@@ -155,12 +155,14 @@ async def test_a_sample_has_payloads_up_to_a_bound(world: World, size: int) -> N
 
 
 async def test_dead_jobs_are_counted_by_queue_and_type(world: World) -> None:
+    gone = [await died(world, {})]
+    await world.advance(1)
     ids = [await died(world, {}) for _ in range(2)]
     await world.advance(1)
     await died(world, {}, queue="bulk")
     await died(world, {}, why=DISK)
-    gone = await died(world, {})
-    await world.change("delete", [gone])
+    gone.append(await died(world, {}))
+    await world.change("delete", gone)
     found = await world.inspector.dead_counts(SMTP.signature)
     assert [(row.queue, row.type, row.count) for row in found.rows] == [("mail", "send", 2), ("bulk", "send", 1)]
     assert (found.total, found.counted) == (3, 3)

@@ -94,6 +94,28 @@ async def test_what_an_end_leaves_of_progress(world: World, kind: str, left: tup
     assert (job.progress, job.progress_message) == left
 
 
+@pytest.mark.parametrize(
+    ("bound", "cancelled", "started", "left"),
+    [
+        (1, False, True, ("dead", 40, "decoded")),
+        (3, False, True, ("queued", 0, "")),
+        (3, True, True, ("cancelled", 0, "")),
+        (3, True, False, ("cancelled", 0, "")),
+    ],
+)
+async def test_what_the_loss_of_a_worker_leaves_of_progress(
+    world: World, bound: int, cancelled: bool, started: bool, left: tuple[str, int, str]
+) -> None:
+    claim = await world.claim_job(await world.insert(), start_count=int(started))
+    await world.beat(held(claim, 40, "decoded")._replace(started=started))
+    if cancelled:
+        await world.change("cancel", [claim.id])
+    await world.advance(LEASE + 1)
+    await world.store.reclaim(10, bound)
+    job = await world.job(claim.id)
+    assert (job.status, job.progress, job.progress_message) == left
+
+
 async def test_without_progress_it_stays(world: World) -> None:
     claim = await world.running()
     await world.beat(held(claim, 40, "decoded"))

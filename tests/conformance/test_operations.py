@@ -313,6 +313,8 @@ async def test_a_delay_schedules(world: World) -> None:
     job = await world.job(job_id)
     assert job.status == "scheduled"
     assert 440 < job.run_at.timestamp() - await world.now() < 660
+    (queue,) = (await world.inspector.overview()).queues
+    assert (queue.depth, queue.queued, queue.scheduled) == ({}, 0, 1)
 
 
 async def test_one_member_is_errored(world: World) -> None:

@@ -54,6 +54,14 @@ async def test_an_empty_queue_stays(world: World) -> None:
     assert (queue.depth, queue.pending, queue.running, queue.oldest) == ({}, 0, 0, None)
 
 
+async def test_the_oldest_of_those_that_wait_for_an_ordering_key(world: World) -> None:
+    await world.running(ordering_key="k")
+    first = await world.insert(ordering_key="k")
+    await world.advance(5)
+    await world.insert(ordering_key="k")
+    assert (await queues(world))["work"].oldest == (await world.job(first)).run_at
+
+
 async def test_the_oldest_ready_job(world: World) -> None:
     await world.insert(delay=600)
     assert (await queues(world))["work"].oldest is None

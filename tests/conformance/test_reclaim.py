@@ -60,6 +60,15 @@ async def test_the_number_of_a_loss_counts_all_attempts_before_it(world: World, 
     assert [(one.number, one.kind) for one in await world.inspector.attempts(job_id)] == [(1, "error"), (2, "lost")]
 
 
+async def test_the_number_of_a_loss_counts_deaths_from_before_a_retry(world: World) -> None:
+    claim = await world.ended("dead", {"failure": failure(kind="poison")})
+    await world.change("retry", [claim.id])
+    await world.claim_job(claim.id)
+    await world.advance(LEASE + 1)
+    await world.store.reclaim(10, 3)
+    assert [(one.number, one.kind) for one in await world.inspector.attempts(claim.id)] == [(1, "poison"), (2, "lost")]
+
+
 async def test_losses_that_nobody_saw_never_make_poison(world: World) -> None:
     """Twenty of them bury a job; nobody says that it was to blame."""
     job_id = await world.insert(max_retries=50)

@@ -80,6 +80,10 @@ async def test_the_running_and_the_ended_have_it(world: World) -> None:
         assert await release_of(world, job_id) == ("r124", failed), end
     page = await world.inspector.jobs(parse(""), 100)
     assert {job.release for job in page.jobs} == {"r124"}
+    for job in page.jobs:
+        await world.change("retry", [job.id])
+    page = await world.inspector.jobs(parse("status:queued"), 100)
+    assert [job.release for job in page.jobs] == [None] * 2, "no worker has it"
 
 
 async def test_each_attempt_has_its_own(world: World) -> None:

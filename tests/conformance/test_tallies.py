@@ -166,6 +166,17 @@ async def test_a_job_that_is_cancelled_as_its_attempt_fails_has_waited(world: Wo
     assert (one.count, one.wait_buckets, one.run_us) == (1, {13: 1}, 700)
 
 
+@pytest.mark.parametrize(("started", "counted"), [(True, {"crashed": 1}), (False, {})])
+async def test_a_lost_job_that_is_cancelled_has_crashed_if_it_had_begun(
+    world: World, started: bool, counted: dict[str, int]
+) -> None:
+    claim = await world.claim_job(await world.insert(), start_count=int(started))
+    await world.change("cancel", [claim.id])
+    await world.advance(LEASE + 1)
+    await world.store.reclaim(10, 3)
+    assert await counts(world) == {"enqueued": 1, "cancelled": 1} | counted
+
+
 async def test_folded_or_not_is_the_same(world: World) -> None:
     for kind in ("completed", "dead", "retrying"):
         await world.ended(kind, {"run_us": 700})

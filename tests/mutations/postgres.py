@@ -600,4 +600,32 @@ POSTGRES = (
         ("conformance/test_limits.py",),
         on("postgres"),
     ),
+    pg(
+        "lost-jobs-that-are-buried-forget-their-headers",
+        "settle",
+        "reclaim",
+        "kept",
+        (
+            "payload, tags, headers, retry_count, crashes, losses + 1",
+            "payload, tags, NULL, retry_count, crashes, losses + 1",
+        ),
+    ),
+    pg(
+        "dead-jobs-are-as-old-as-their-death",
+        "settle",
+        "bury",
+        "kept",
+        (
+            "worker, created_at, started_at,\n           ordering_key, admitted AND",
+            "worker, now(), started_at,\n           ordering_key, admitted AND",
+        ),
+    ),
+    pg(
+        "what-is-cancelled-with-its-loss-has-not-crashed",
+        "settle",
+        "reclaim",
+        "tallies",
+        ("WHERE started OR o.outcome = 'cancelled' GROUP", "WHERE o.outcome = 'cancelled' GROUP"),
+    ),
+    pg("errors-are-as-old-as-what-is-in-the-trash", "read", "dead_first", "breakdown", (" AND trashed_at IS NULL", "")),
 )

@@ -475,4 +475,18 @@ REDIS = (
         ("redis/test_traps_audit.py",),
         keyword="overwritten",
     ),
+    lua(
+        "retries-that-are-put-off-are-ready-by-their-depth",
+        "change",
+        "retry",
+        "operations",
+        ("add_waiting(delay > 0 and 'd' or 'q', type", "add_waiting('q', type"),
+    ),
+    lua(
+        "losses-have-numbers-without-deaths",
+        "settle",
+        "reclaim",
+        "reclaim",
+        ("number(job[7]) + number(job[14]) + losses, token", "number(job[7]) + losses, token"),
+    ),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from redis.asyncio import Redis
+
 from queue_core.model.schedule import Announcement, Schedule, Tick
 from tests.conformance.making import new_job
 from tests.conformance.world import World
@@ -112,3 +114,13 @@ async def test_moving_leaves_nothing_behind(world: World, look: Look) -> None:
     }
     await announce(world)
     assert await look() == before
+
+
+async def test_moving_keeps_the_last_thousand_ticks(world: World, client: Redis, redis_prefix: str) -> None:
+    await announce(world)
+    await client.zadd(
+        f"{redis_prefix}{{work}}:fired:daily", {f"{second}000000 ": second * 1e6 for second in range(1, 1101)}
+    )
+    await announce(world, queue="other")
+    ticks = [one.at for one in await world.schedules.ticks("daily", 2000)]
+    assert ticks == [float(second) for second in range(1100, 100, -1)]
