@@ -101,6 +101,24 @@ async def test_requests_are_bounded_and_answered_once(world: World) -> None:
     await asyncio.to_thread(heart.close)
 
 
+async def test_two_who_ask_at_once_are_both_answered(world: World) -> None:
+    claim = await world.running()
+    asked = [await world.store.ask_stack(claim.id) for _ in range(2)]
+    heart = world.store.open_heartbeat()
+    requests = await asyncio.to_thread(heart.stack_requests, claim_worker(asked))
+    assert [one.number for one in requests] == [one.number for one in asked if one is not None]
+    for request in requests:
+        await asyncio.to_thread(heart.give_stack, request, "{}")
+    await asyncio.to_thread(heart.close)
+    assert len(await world.store.stacks(claim.id)) == 2
+
+
+def claim_worker(asked: list[JobStack | None]) -> str:
+    """Return the worker that is asked."""
+    assert asked[0] is not None
+    return asked[0].worker
+
+
 async def test_a_worker_that_does_not_answer_in_time(jobs: JobQueue) -> None:
     await jobs.enqueue("by_hand", {})
     claimed = await jobs.claim_next(types=["by_hand"], wait=PATIENCE)

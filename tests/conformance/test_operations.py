@@ -237,6 +237,7 @@ async def test_what_is_done_at_once_keeps_its_jobs(world: World) -> None:
     (found,) = await world.operations.list_for_job(job_id, 10)
     assert (found.number, found.state, found.note) == (operation.number, "done", "a new job")
     assert counts(found) == (1, 1, 1, 0, 0)
+    assert [one.id for one in await world.operations.list_members(operation.number, 0, 10)] == [job_id]
     assert (await world.job(job_id)).status == "queued"
 
 

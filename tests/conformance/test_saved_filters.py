@@ -69,6 +69,8 @@ async def test_two_who_save_at_once_lose_nothing(world: World) -> None:
     assert len(saved.changes) == 2
     assert not await world.operations.set_filter("a", saved.changes[0][0], SavedFilter("a", "queue:late"))
     assert not await world.operations.set_filter("a", 0, SavedFilter("a", "queue:late", changes=((99, "", "x"),)))
+    assert not await world.operations.set_filter("a", saved.changes[0][0], None), "it was changed since"
+    assert "a" in await texts(filters)
     assert not await world.operations.set_filter("d", 7, SavedFilter("d", "queue:late", changes=((99, "", "x"),)))
 
 

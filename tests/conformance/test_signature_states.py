@@ -500,6 +500,7 @@ async def test_two_who_write_at_once_lose_nothing(world: World) -> None:
     _, facts = await world.inspector.signature_facts([SIGNATURE])
     assert not await world.operations.set_facts(SIGNATURE, before.get(SIGNATURE) or UNTOUCHED, facts[SIGNATURE])
     await signatures_of(world).note(SIGNATURE, "x")
+    assert not await world.operations.set_facts(SIGNATURE, facts[SIGNATURE], facts[SIGNATURE]), "it was changed since"
     found = (await state(world)).facts
     assert (found.owner, found.note) == ("ana", "x")
     assert (await world.inspector.signature_facts()).facts.keys() == {SIGNATURE}

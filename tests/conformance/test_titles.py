@@ -56,6 +56,17 @@ async def test_they_go_with_the_last_dead_job(world: World, opener: Opener) -> N
     assert await seen(world, trash=True) == {TRASHED: (f"Title {TRASHED}", 3)}
 
 
+async def test_they_stay_for_two_days_from_the_first_death(world: World, opener: Opener) -> None:
+    job_id = await died(world, GONE)
+    await world.change("delete", [job_id])
+    await world.change("purge", [job_id])
+    await world.advance(1.5 * DAY)
+    for _ in range(3):
+        await tidied(opener)
+    await died(world, GONE)
+    assert await seen(world) == {GONE: (f"Title {GONE}", 2)}
+
+
 async def test_what_was_kept_since_it_was_resolved_goes_with_them(world: World, opener: Opener) -> None:
     resolved = SignatureFacts("resolved", await world.now(), release=NOW, changes=((1, {}, {}),))
     for signature in (GONE, DEAD):

@@ -142,9 +142,9 @@ def test_an_attempt_that_failed_is_cancelled_where_somebody_asked_for_that() -> 
 
 
 def test_what_an_end_has_opened_is_ready() -> None:
-    opened = Ready("b", "default", 1)
+    opened = Ready("b", "default", 1), Ready("c", "default", 2)
     ended = Outcome("a", 1, "default", "task", "completed")
-    assert ready_of([(ended, Settled("a", True, unblocked=(opened,)))]) == [opened]
+    assert ready_of([(ended, Settled("a", True, unblocked=opened))]) == [*opened]
 
 
 @pytest.mark.parametrize(("kind", "becomes"), [("released", EventName.RELEASED), ("dead", EventName.DEAD)])

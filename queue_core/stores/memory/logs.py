@@ -26,20 +26,30 @@ def append(state: MemoryState, line: LogLine) -> bool:
 
 # Callers of the functions about stacks hold the lock of the state.
 
+ASKED_SECONDS = 60.0
+"""How long a request for a stack waits for its answer."""
+
 
 def ask_stack(state: MemoryState, job_id: str) -> JobStack | None:
     """Ask the worker of a running job where that is; None: it does not run."""
     row = state.running.get(job_id)
     if row is None or row.lease is None:
         return None
-    number = max(state.stacks, default=0) + 1
-    kept = [one.number for one in read_stacks(state, job_id)][STACKS_OF_A_JOB - 1 :]
-    silent = [one.number for one in state.stacks.values() if one.job_id == job_id and one.taken_at is None]
-    for old in [*kept, *silent, *[one for one in state.stacks if one <= number - STACKS_IN_ALL]]:
-        del state.stacks[old]
-    now = moment(state.clock.now())
-    state.stacks[number] = JobStack(number, job_id, row.lease.worker, now, None, "")
+    number, now = max(state.stacks, default=0) + 1, state.clock.now()
+    _forget_stacks(state, job_id, number, now)
+    state.stacks[number] = JobStack(number, job_id, row.lease.worker, moment(now), None, "")
     return state.stacks[number]
+
+
+def _forget_stacks(state: MemoryState, job_id: str, number: int, now: float) -> None:
+    """Make room for one more stack of a job: keep its last ones, and no requests that were not answered in time."""
+    of_job = [one for one in state.stacks.values() if one.job_id == job_id]
+    gone = {one.number for one in sorted(of_job, key=lambda one: -one.number)[STACKS_OF_A_JOB - 1 :]}
+    over = moment(now - ASKED_SECONDS)
+    gone |= {one.number for one in of_job if one.taken_at is None and one.requested_at < over}
+    gone |= {one for one in state.stacks if one <= number - STACKS_IN_ALL}
+    for old in gone:
+        del state.stacks[old]
 
 
 def read_stacks(state: MemoryState, job_id: str) -> list[JobStack]:
