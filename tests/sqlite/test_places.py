@@ -24,7 +24,7 @@ from queue_core.model.settings import SqliteSettings
 from queue_core.queue import JobQueue
 from queue_core.stores.sqlite import file as places
 from queue_core.stores.sqlite.file import file_system
-from queue_core.stores.sqlite.migrate import KNOWN
+from queue_core.stores.sqlite.migrate import KNOWN, migrate
 from queue_core.stores.sqlite.read import SqliteInspector
 from queue_core.stores.sqlite.session import SqliteFile
 from queue_core.stores.sqlite.store import SqliteStore
@@ -218,16 +218,75 @@ async def test_a_lock_that_is_given_up_in_time(path: Path, new_file: NewFile) ->
         assert (await inserting)[0].created
 
 
-async def test_a_file_that_is_taken_away(path: Path, new_file: NewFile) -> None:
-    """Nothing is written into a file that nobody can find any more."""
+def take_away(path: Path, names: str, folder: Path) -> None:
+    """Move the files with such names beside the store into a folder."""
+    folder.mkdir()
+    for file in path.parent.glob(names):
+        file.rename(folder / file.name)
+
+
+def bring_back(path: Path, folder: Path) -> None:
+    """Move all files of a folder to where the store was."""
+    for file in folder.iterdir():
+        file.rename(path.parent / file.name)
+
+
+@pytest.mark.parametrize("names", ["jobs.db", "jobs.db*"])
+async def test_a_file_that_is_taken_away_is_waited_for(
+    path: Path, new_file: NewFile, names: str, tmp_path: Path
+) -> None:
+    """No process makes a new one in its place, with which the jobs of the old one would be lost."""
     store = SqliteStore(new_file())
+    first, second = new_job(), new_job()
+    await store.insert([first])
+    watching = SqliteInspector(new_file())
+    await watching.overview()
+    take_away(path, names, tmp_path / "away")
+    left = {one.name for one in path.parent.iterdir()}
+    for call in (lambda: store.insert([new_job()]), store.queues, store.open, watching.overview):
+        with pytest.raises(StoreUnavailable, match=f"sqlite cannot be reached: there is no file {path}"):
+            await call()
+    with pytest.raises(StoreUnavailable, match=f"there is no file {path}"):
+        store.open_heartbeat().renew(REQUEST)  # type: ignore[arg-type]
+    assert {one.name for one in path.parent.iterdir()} == left
+    bring_back(path, tmp_path / "away")
+    await store.insert([second])
+    assert (await watching.conservation()).unfinished == 2
+    assert {claim.id for claim in await SqliteStore(new_file()).claim(REQUEST)} == {first.id, second.id}
+
+
+@pytest.mark.parametrize("content", ["nothing", "no tables", "tables of others"])
+async def test_another_file_in_its_place_is_not_made_a_store(
+    path: Path, new_file: NewFile, content: str, tmp_path: Path
+) -> None:
+    file = new_file()
+    store, inspector = SqliteStore(file), SqliteInspector(file)
     await store.insert([new_job()])
-    for file in path.parent.glob("jobs.db*"):
-        file.unlink()
-    again = new_job()
-    await store.insert([again])
-    other = SqliteStore(new_file())
-    assert [claim.id for claim in await other.claim(REQUEST)] == [again.id]
+    take_away(path, "jobs.db*", tmp_path / "away")
+    path.touch()  # noqa: ASYNC240
+    if content != "nothing":
+        make(path, "create table songs (title text)", "drop table songs" if content == "no tables" else "select 1")
+    sentence = {"nothing": "is empty", "no tables": "holds nothing", "tables of others": "of another program"}[content]
+    for call in (lambda: store.insert([new_job()]), inspector.overview):
+        with pytest.raises(QueueCoreError, match=sentence):
+            await call()
+    bring_back(path, tmp_path / "away")
+    assert (await inspector.conservation()).unfinished == 1
+
+
+async def test_a_log_without_its_file_is_kept(path: Path, new_file: NewFile, tmp_path: Path) -> None:
+    """A process that starts while only the file is away makes none either: SQLite would remove the log."""
+    before = new_file()
+    await SqliteStore(before).insert([new_job()])
+    take_away(path, "jobs.db", tmp_path / "away")
+    for content in ("there is no file", "is empty"):
+        with pytest.raises(StoreUnavailable, match=rf"{content}.*, but {path}-wal, which belongs to it"):
+            await SqliteStore(new_file()).insert([new_job()])
+        with pytest.raises(StoreUnavailable, match=rf"{content}.*, but {path}-wal, which belongs to it"):
+            migrate(before.settings)
+        path.touch()  # noqa: ASYNC240
+    bring_back(path, tmp_path / "away")
+    assert (await SqliteInspector(new_file()).conservation()).unfinished == 1
 
 
 async def test_a_table_that_is_taken_away(path: Path, new_file: NewFile) -> None:

@@ -7,6 +7,9 @@ import subprocess
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
+from queue_core.errors import StoreUnavailable
 from queue_core.model.job import Job
 from queue_core.model.report import Conservation
 from queue_core.queue import JobQueue
@@ -64,6 +67,23 @@ async def test_two_worker_services_and_a_producer(path: Path, spawn: Spawn) -> N
     # Both had their share.
     assert len({entry["pid"] for entry in starts}) == 2
     assert {job.status for job in jobs} == {"completed"}
+
+
+async def test_a_worker_waits_for_a_file_that_was_taken_away(path: Path, spawn: Spawn, tmp_path: Path) -> None:
+    running, away = worker(spawn), tmp_path / "away.db"
+    wait_until(lambda: path.exists() and number(path, "select count(*) from workers") == 1, "no worker has started")
+    async with JobQueue(sqlite=path) as jobs:
+        path.rename(away)  # noqa: ASYNC240
+        with pytest.raises(StoreUnavailable, match="there is no file"):
+            await jobs.enqueue("step", {"n": 1}, queue="work")
+        # What processes that have a file open share.
+        shared, seen = f"{path}-shm", Path(f"/proc/{running.pid}/maps")
+        wait_until(lambda: shared not in seen.read_text(encoding="utf-8"), "the worker has not noticed it")
+        assert not path.exists()  # noqa: ASYNC240
+        away.rename(path)
+        handle = await jobs.enqueue("step", {"n": 2}, queue="work")
+        assert await handle.result(timeout=PATIENCE) == 2
+    assert running.poll() is None
 
 
 async def test_a_worker_that_is_killed_loses_nothing(path: Path, spawn: Spawn) -> None:

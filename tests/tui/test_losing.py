@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,6 +121,25 @@ async def test_both_servers_go_and_come_back_whatever_is_shown(servers: Embedded
         await seat.press("P")
         await seat.until("nightly is paused")
         assert seat.app.is_running
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_a_file_goes_and_comes_back(tmp_path: Path, read_only: bool) -> None:
+    path, away = tmp_path / "jobs.db", tmp_path / "away.db"
+    async with JobQueue(sqlite=path) as jobs:
+        await jobs.enqueue_many("mail", [{}, {}, {}])
+    app = ConsoleApp(Connection(lambda: JobQueue(sqlite=path), read_only))
+    async with seated(app, WIDE) as seat:
+        await seat.until("QUEUED 3")
+        path.rename(away)
+        await seat.until("SQLITE LOST since")
+        assert "QUEUED 3" in seat.text(), "the last picture stays"
+        assert seat.app.palette.faded
+        assert not path.exists()
+        away.rename(path)
+        await seat.until("✓ sqlite", but="LOST")
+        await seat.until("QUEUED 3")
+        assert not seat.app.palette.faded
 
 
 async def test_redis_goes_and_the_picture_goes_on(servers: EmbeddedServers) -> None:

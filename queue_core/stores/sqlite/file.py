@@ -9,6 +9,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from queue_core.errors import (
     ConfigurationError,
@@ -18,6 +19,7 @@ from queue_core.errors import (
     SchemaForeign,
     StoreUnavailable,
 )
+from queue_core.model.addresses import path_of
 
 BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 """Another process holds the lock; nothing was written, and trying again may work."""
@@ -99,6 +101,52 @@ def check_room(path: Path) -> None:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     if full:
         raise StoreUnavailable("sqlite", _full(path))
+
+
+class StorePath:
+    """Where the file of a queue object is: made by its first connection if it is not there, and by none after that.
+
+    A file that was taken away while processes run comes back as a rule. A new one made in its place would be shown as
+    an empty store, and SQLite would take its log of changes for that of the old file.
+    """
+
+    def __init__(self, path: str) -> None:
+        # absolute, so that a later change of the working folder changes nothing
+        self.path = str(path_of(path).absolute())
+        # whether a store was found there, or made
+        self.had_store = False
+
+    def connect(self, **options: Any) -> sqlite3.Connection:
+        """Open the file, in autocommit. It is made if no store was there yet.
+
+        `options`: those of `sqlite3.connect`.
+
+        Raises:
+            StoreUnavailable: it is missing or empty although a store was there, or its log is.
+            ConfigurationError: it is on a network file system.
+            sqlite3.Error: it cannot be opened.
+        """
+        check_place(Path(self.path))
+        # In this order: who makes a store writes the file first, and then its log.
+        log = _size(f"{self.path}-wal")
+        if _size(self.path) == 0 and (self.had_store or log):
+            missing = f"{self.path} is empty" if Path(self.path).exists() else f"there is no file {self.path}"
+            # A new file would make SQLite remove the log, or apply it.
+            raise StoreUnavailable("sqlite", f"{missing}, but {self.path}-wal, which belongs to it" if log else missing)
+        mode = "rw" if self.had_store else "rwc"
+        address = f"{Path(self.path).as_uri()}?mode={mode}"
+        connection: sqlite3.Connection = sqlite3.connect(address, uri=True, isolation_level=None, **options)
+        return connection
+
+
+def _size(path: str) -> int | None:
+    """Return the bytes of a file, 0 if there is none; None if that cannot be found out."""
+    try:
+        return Path(path).stat().st_size
+    except FileNotFoundError:
+        return 0
+    except OSError:
+        return None
 
 
 def _why_not_open(path: str, text: str) -> str:

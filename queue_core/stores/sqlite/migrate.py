@@ -5,9 +5,15 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
-from queue_core.errors import ConfigurationError, SchemaEarlier, SchemaError, SchemaForeign, SchemaNewer
+from queue_core.errors import (
+    ConfigurationError,
+    SchemaEarlier,
+    SchemaError,
+    SchemaForeign,
+    SchemaNewer,
+    StoreUnavailable,
+)
 from queue_core.model.addresses import path_of
 from queue_core.model.settings import SqliteSettings
 from queue_core.stores.sql.migrations import (
@@ -20,7 +26,7 @@ from queue_core.stores.sql.migrations import (
     require_version,
 )
 from queue_core.stores.sqlite.dialect import PACKAGE, load
-from queue_core.stores.sqlite.file import BUSY, check_place, primary_code, translate
+from queue_core.stores.sqlite.file import BUSY, StorePath, primary_code, translate
 
 APPLICATION_ID = 1246708291
 """SQLite's mark of whose file it is: "JOBC" as a number; see claim_file in sql/migrate.sql."""
@@ -39,20 +45,29 @@ KNOWN = MIGRATIONS[-1].version
 """The newest schema version that this program knows."""
 
 
-def prepare(connection: sqlite3.Connection, path: str) -> None:
-    """Make sure that this program and the file fit, and make the schema in a file that holds nothing.
+def prepare(connection: sqlite3.Connection, place: StorePath) -> None:
+    """Make sure that this program and the file fit, and make the schema in a first file that holds nothing.
 
     Raises:
         ConfigurationError: the SQLite of this Python is too old, or the file system cannot carry a write-ahead log.
         SchemaMissing, SchemaNewer, SchemaEarlier: the schema does not fit.
         SchemaForeign: the file belongs to another program.
+        StoreUnavailable: the file holds nothing, and there was another one before.
     """
+    path = place.path
     if sqlite3.sqlite_version_info < MIN_SQLITE:
         needed = ".".join(map(str, MIN_SQLITE))
         raise ConfigurationError(f"this Python brings SQLite {sqlite3.sqlite_version}; mode sqlite needs {needed}")
-    found = version(connection, path)
+    try:
+        found = version(connection, path)
+    except SchemaEarlier:
+        place.had_store = True
+        raise
     if found is not None:
+        place.had_store = True
         require_version(found, KNOWN)
+    elif place.had_store:
+        raise StoreUnavailable("sqlite", f"{path} holds nothing")
     # Not before the file is known to be ours or empty: this writes into it.
     if connection.execute(load("migrate/wal")).fetchone()[0] != "wal":
         raise ConfigurationError(
@@ -62,6 +77,7 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
         connection.execute(load(DURABLE))
         make(connection, path)
         require_version(version(connection, path) or 0, KNOWN)
+    place.had_store = True
 
 
 def version(connection: sqlite3.Connection, path: str) -> int | None:
@@ -196,13 +212,13 @@ def migrate(settings: SqliteSettings) -> list[int]:
         SchemaError: it is no SQLite database, or that of another program.
         ConfigurationError: it is on a network file system.
     """
-    path = str(path_of(settings.path).absolute())
-    check_place(Path(path))
+    place = StorePath(settings.path)
+    path = place.path
     deadline = time.monotonic() + settings.timeout
     applied: list[int] = []
     while True:
         try:
-            _migrate(path, applied)
+            _migrate(place, applied)
             return applied
         except sqlite3.Error as error:
             if primary_code(error) not in BUSY or time.monotonic() >= deadline:
@@ -248,8 +264,9 @@ def pending(settings: SqliteSettings) -> Pending:
     return pending_from(found, MIGRATIONS, earlier)
 
 
-def _migrate(path: str, applied: list[int]) -> None:
-    connection = sqlite3.connect(path, timeout=0, isolation_level=None)
+def _migrate(place: StorePath, applied: list[int]) -> None:
+    path = place.path
+    connection = place.connect(timeout=0)
     try:
         try:
             version(connection, path)

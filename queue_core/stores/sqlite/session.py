@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakSet
 
 from queue_core.errors import InvalidJob, StoreUnavailable
-from queue_core.model.addresses import path_of
 from queue_core.model.filters import Term, contains, host_of, payload_holds
 from queue_core.model.settings import SqliteSettings
 from queue_core.runtime import Clock, SystemClock
 from queue_core.stores.sqlite.dialect import load
-from queue_core.stores.sqlite.file import BROKEN, BUSY, check_place, check_room, primary_code, translate
+from queue_core.stores.sqlite.file import BROKEN, BUSY, StorePath, check_room, primary_code, translate
 from queue_core.stores.sqlite.migrate import BEGIN, COMMIT, DURABLE, ROLLBACK, prepare, statements
 from queue_core.threads import DaemonThreads
 
@@ -119,9 +118,9 @@ class Transaction:
 class SqliteConnection:
     """A connection that opens when it is needed, and again after an error; used by one thread at a time."""
 
-    def __init__(self, settings: SqliteSettings, clock: Clock, read_only: bool = False) -> None:
-        # absolute, so that a later change of the working folder changes nothing
-        self.path = str(path_of(settings.path).absolute())
+    def __init__(self, place: StorePath, clock: Clock, read_only: bool = False) -> None:
+        self.path = place.path
+        self._place = place
         self._clock = clock
         self._read_only = read_only
         self._connection: sqlite3.Connection | None = None
@@ -137,7 +136,7 @@ class SqliteConnection:
         """Do work in a transaction, trying until `deadline` (time.monotonic) while others hold the lock.
 
         Raises:
-            StoreUnavailable: locked, read-only, full or damaged; nothing was written.
+            StoreUnavailable: gone, locked, read-only, full or damaged; nothing was written.
             SchemaMissing, SchemaNewer, SchemaError: this program cannot work with the file.
             ConfigurationError: the file is on a network file system.
             InvalidJob: SQLite cannot store a value.
@@ -185,12 +184,9 @@ class SqliteConnection:
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
-        check_place(Path(self.path))
-        connection = sqlite3.connect(
-            self.path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=MAX_PREPARED
-        )
+        connection = self._place.connect(timeout=0, check_same_thread=False, cached_statements=MAX_PREPARED)
         try:
-            prepare(connection, self.path)
+            prepare(connection, self._place)
             for statement in statements(load("session/setup")):
                 connection.execute(statement)
             if self._read_only:
@@ -321,13 +317,14 @@ class SqliteFile:
     def __init__(self, settings: SqliteSettings, clock: Clock | None = None) -> None:
         self.settings = settings
         self.clock = clock or SystemClock()
+        self._place = StorePath(settings.path)
         self._writes = SqliteThread(self.link, settings.timeout, "writes")
         self._reads = SqliteThread(partial(self.link, read_only=True), settings.timeout, "reads")
         self._inspections = SqliteThread(partial(self.link, read_only=True), settings.timeout, "inspections")
 
     def link(self, read_only: bool = False) -> SqliteConnection:
         """Return a connection of its own, not yet opened."""
-        return SqliteConnection(self.settings, self.clock, read_only)
+        return SqliteConnection(self._place, self.clock, read_only)
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """Do work that is on the disk when this returns."""
@@ -358,7 +355,7 @@ class SqliteFile:
         """
         # Without a change, its end writes nothing.
         await self.write_soft(lambda transaction: transaction.now)
-        await self.read(lambda _: check_room(path_of(self.settings.path).absolute()))
+        await self.read(lambda _: check_room(Path(self._place.path)))
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
         """Read what the hot path needs."""
