@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 #
 # Expressions and the changes of the clocks are those of Debian's cron (the library cronsim): five fields, or six with
 # the seconds in front. Where minute and hour are fixed ("30 2 * * *"), a time that the clocks leave out ticks at the
-# first moment after the gap, and one that comes twice ticks the first time only. Where the minute or the hour begins
-# with * ("*/30 * * * *"), it ticks by the time that passes: not in the gap, and in both passes of an hour that comes
-# twice.
+# first moment after the gap, and one that comes twice ticks the first time only; the library does that for five fields
+# alone. Where the minute or the hour begins with * ("*/30 * * * *"), it ticks by the time that passes: not in the gap,
+# and in both passes of an hour that comes twice.
 
 MAX_EXPRESSION_LENGTH = 200
 """Characters of an expression."""
@@ -56,14 +56,29 @@ def next_tick(cron: str, tz: str, after: float) -> float:
     """
     from cronsim import CronSim, CronSimError
 
+    zone = _zone(tz)
+    start = datetime.fromtimestamp(after, zone)
+    minute_and_hour = cron.split()[-5:-3]
+    fixed = not any(field.startswith("*") for field in minute_and_hour)
     try:
-        for tick in CronSim(cron, datetime.fromtimestamp(after, _zone(tz))):
+        for tick in CronSim(cron, start.replace(tzinfo=None) if fixed else start):
+            at = _first_moment(tick, zone) if fixed else tick.timestamp()
             # In the second pass of an hour, what ticks in the first one only is given once more.
-            if tick.timestamp() > after:
-                return tick.timestamp()
+            if at > after:
+                return at
     except CronSimError as error:
         raise ConfigurationError(f"the cron expression '{cron}' cannot be read: {_problem(error)}") from None
     raise ConfigurationError(f"the cron expression '{cron}' never ticks")
+
+
+def _first_moment(local: datetime, zone: tzinfo) -> float:
+    """Return when the clocks of a zone first show a time, or a later one if they leave it out."""
+    while True:
+        moment = local.replace(tzinfo=zone).timestamp()
+        if datetime.fromtimestamp(moment, zone).replace(tzinfo=None) == local:
+            return moment
+        # Gaps end at a whole minute.
+        local = local.replace(second=0) + timedelta(minutes=1)
 
 
 def _problem(error: CronSimError) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -117,6 +117,63 @@ def test_days_of_month_and_of_week() -> None:
 def test_six_fields_begin_with_the_seconds() -> None:
     assert next_tick("*/10 * * * * *", "UTC", NOW + 0.001) == NOW + 10
     assert next_tick("*/10 * * * * *", PARIS, NOW + 10) == NOW + 20
+
+
+def test_six_fields_follow_the_clocks_as_five_do() -> None:
+    assert ticks("0 30 2 * * *", PARIS, "2026-03-28T12:00+01:00", 2) == [
+        "2026-03-29T03:00+02:00",
+        "2026-03-30T02:30+02:00",
+    ]
+    assert ticks("0 30 2 * * *", PARIS, "2026-10-24T12:00+02:00", 2) == [
+        "2026-10-25T02:30+02:00",
+        "2026-10-26T02:30+01:00",
+    ]
+    gap_end = datetime.fromisoformat("2026-03-29T03:00+02:00").timestamp()
+    assert next_tick("*/20 30 2 * * *", PARIS, gap_end - 3600) == gap_end
+    assert next_tick("*/20 30 2 * * *", PARIS, gap_end) == gap_end + 84600
+
+
+CHANGES = {
+    PARIS: "2026-03-29 2026-10-25",
+    "America/New_York": "2026-03-08 2026-11-01",
+    "America/Santiago": "2026-04-05 2026-09-06",
+    "America/St_Johns": "2026-03-08 2026-11-01",
+    "Africa/Cairo": "2026-04-24 2026-10-30",
+    "Africa/Casablanca": "2026-02-15 2026-03-22",
+    "Antarctica/Troll": "2026-03-29 2026-10-25",
+    "Asia/Beirut": "2026-03-29 2026-10-25",
+    "Atlantic/Azores": "2026-03-29 2026-10-25",
+    "Australia/Lord_Howe": "2026-04-05 2026-10-04",
+    "Pacific/Apia": "2011-12-30",
+    "Asia/Kolkata": "2026-03-29",
+}
+"""Zones, and days on which their clocks are changed: by half an hour, an hour, two or a day; one has none."""
+HOURS, MINUTES, SECONDS = (0, 1, 2, 3, 23), (0, 15, 30, 45), (0, 20, 40)
+
+
+@pytest.mark.parametrize(("tz", "day"), [(tz, day) for tz, days in CHANGES.items() for day in days.split()])
+@pytest.mark.parametrize("seconds", ["", "0", "*/20", "40,0,20", "50"])
+def test_fixed_times_tick_as_the_clocks_show_them_first(tz: str, day: str, seconds: str) -> None:
+    zone = ZoneInfo(tz)
+    start = datetime.fromisoformat(f"{day}T00:00+00:00").timestamp() - 2 * 86400
+    # every minute that the clocks show, and when they show it first
+    shown: dict[datetime, float] = {}
+    for minute in range(5 * 1440):
+        at = start + 60 * minute
+        shown.setdefault(datetime.fromtimestamp(at, zone).replace(tzinfo=None), at)
+    first, last = min(shown), max(shown)
+    expected = set()
+    for minute in range(int((last - first).total_seconds()) // 60 + 1):
+        local = first + timedelta(minutes=minute)
+        if local.hour in HOURS and local.minute in MINUTES:
+            later = {"": (0,), "0": (0,), "50": (50,)}.get(seconds, SECONDS)
+            after_gap = min(one for one in shown if one >= local) if local not in shown else local
+            expected |= {shown[after_gap] + (second if local in shown else 0) for second in later}
+    cron = f"{seconds} {','.join(map(str, MINUTES))} {','.join(map(str, HOURS))} * * *"
+    at, found = start - 0.5, []
+    while (at := next_tick(cron, tz, at)) <= max(expected):
+        found.append(at)
+    assert found == sorted(expected)
 
 
 def test_a_tick_is_after_the_time_that_was_asked() -> None:
