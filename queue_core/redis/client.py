@@ -23,7 +23,7 @@ from queue_core.model.settings import RedisSettings
 from queue_core.ports.delivery import DispatchUnavailable
 from queue_core.redis.circuit import CircuitBreaker
 from queue_core.redis.cluster import ClusterClient, ClusterPipelined
-from queue_core.redis.failover import Finder, Following, sentinels_of
+from queue_core.redis.failover import Finder, Following, demands_login, sentinels_of
 from queue_core.redis.keys import ClusterKeys, Keys
 from queue_core.redis.pipeline import PipelinedConnection
 from queue_core.redis.threads import ThreadClient
@@ -39,8 +39,6 @@ _OF_A_PIPELINE = re.compile(
 """What the driver puts around the answer to one of several commands."""
 _SCRIPT = re.compile(r" script: [0-9a-f]{40}, on @user_script:\d+\.$")
 """What the server puts behind its answer to a command of a script: which script it was, and at which line."""
-_LOGIN = re.compile(r"\bNOAUTH\b|authentication required|client already authenticated", re.IGNORECASE)
-"""Answers to who has not logged in: to HELLO, and to another command."""
 
 
 class _WholeCommands(AbstractConnection):
@@ -285,7 +283,7 @@ def reason_of(error: BaseException) -> str:
     if whole := _OF_A_PIPELINE.fullmatch(text):
         text = whole[1]
     text = _SCRIPT.sub("", text) or type(error).__name__
-    return LOGIN if _LOGIN.search(text) else text
+    return LOGIN if demands_login(text) else text
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -170,6 +171,10 @@ class Sentinels:
         if votes:
             return self._newest(votes.most_common(1)[0][0])
         failures = [one for one in answers if isinstance(one, Exception)]
+        if len(failures) == len(answers) and any(demands_login(str(one)) for one in failures):
+            raise redis.ConnectionError(
+                f"the Sentinels ({self}) demand a password; set sentinel_password in jobs.redis.url"
+            )
         if len(failures) == len(answers):
             raise redis.ConnectionError(f"no Sentinel answers ({self}): {failures[0] or type(failures[0]).__name__}")
         raise redis.ConnectionError(f"the Sentinels ({self}) know no primary of the name '{self._name}'")
@@ -282,6 +287,14 @@ def sentinels_of(
     if found is None:
         found = _known[key] = Sentinels(address, kind, options, timeout)
     return found
+
+
+def demands_login(text: str) -> bool:
+    """Return whether an error is a server's answer to who has not logged in: to HELLO, or to another command."""
+    return _NO_LOGIN.search(text) is not None
+
+
+_NO_LOGIN = re.compile(r"\bNOAUTH\b|authentication required|client already authenticated", re.IGNORECASE)
 
 
 def login_of(options: Mapping[str, Any], timeout: float) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from queue_core import JobQueue, StoreUnavailable
+from queue_core.model.addresses import named
 from tests.cli.running import Cli
 from tests.redis_topology.conftest import MakeSettings
 from tests.redis_topology.load import LONG, under_load
@@ -112,3 +113,11 @@ def test_passwords_of_servers_and_of_sentinels(redis_prefix: str) -> None:
             answer = Cli(environ(wrong))("queue", "list")
             assert answer.code == 3
             assert "other" not in answer.err
+        none = right.partition("?")[0]
+        answer = Cli(environ(none))("queue", "list")
+        hosts = ", ".join(named("127.0.0.1", host.partition(":")[2]) for host in trio.hosts.split(","))
+        assert (answer.code, answer.err.count("\n")) == (3, 1)
+        sentence = f"the Sentinels ({hosts}) demand a password; set sentinel_password in jobs.redis.url"
+        assert sentence in answer.err
+        checks = Cli(environ(none))("doctor", "--json").body["checks"]
+        assert "?sentinel_password=PASSWORD" in next(one["advice"] for one in checks if one["level"] == "fail")

@@ -94,6 +94,11 @@ _REDIS: Sequence[_Outage] = (
         r"invalid username-password|invalid password|wrongpass", _LOGIN, "correct the user and the password in {url}"
     ),
     _Outage(
+        r"sentinels .*demand a password",
+        "",
+        "give that of the Sentinels in {url} (redis+sentinel://HOST/NAME?sentinel_password=PASSWORD)",
+    ),
+    _Outage(
         r"demands a password",
         "it answers, but requires a login",
         "give the password, and the user if it has one, in {url} (redis://USER:PASSWORD@HOST)",
