@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -39,6 +40,8 @@ _OF_A_PIPELINE = re.compile(
 """What the driver puts around the answer to one of several commands."""
 _SCRIPT = re.compile(r" script: [0-9a-f]{40}, on @user_script:\d+\.$")
 """What the server puts behind its answer to a command of a script: which script it was, and at which line."""
+_FILES = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile")
+"""Parameters of a URL that name files."""
 
 
 class _WholeCommands(AbstractConnection):
@@ -175,9 +178,10 @@ def make_pipelined(settings: RedisSettings) -> PipelinedConnection:
     """Return a connection for short commands of many callers; on a cluster there is one to each node.
 
     Raises:
-        ConfigurationError: no URL is set, or one with a parameter that cannot be.
+        ConfigurationError: no URL is set, or one with a parameter that cannot be, or a file that cannot be read.
     """
     client = make_client(settings)
+    _check_files(settings)
     if not isinstance(client, ClusterClient):
         return PipelinedConnection(lambda: make_connection(settings))
 
@@ -186,6 +190,22 @@ def make_pipelined(settings: RedisSettings) -> PipelinedConnection:
         return pool.connection_class(**pool.connection_kwargs)
 
     return ClusterPipelined(client.topology, connect)
+
+
+def _check_files(settings: RedisSettings) -> None:
+    """Make sure that the files are there which the URL names.
+
+    For the start of a program alone: one that is replaced while it runs is missing for a moment.
+
+    Raises:
+        ConfigurationError: one of them cannot be read.
+    """
+    options = parse_url(address_of(settings).url)
+    for name in _FILES:
+        path = str(options.get(name, ""))
+        if path and not os.access(path, os.R_OK):
+            problem = "cannot be read" if os.path.lexists(path) else "is not there"
+            raise ConfigurationError(f"jobs.redis.url cannot be used: {path}, its {name}, {problem}")
 
 
 def make_connection(settings: RedisSettings) -> AbstractConnection:

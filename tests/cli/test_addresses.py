@@ -22,6 +22,9 @@ WRONG = {
     "--redis-url redis://127.0.0.1:1/0?socket_timeout=x": "socket_timeout",
     "--redis-url redis://127.0.0.1:1/0?protocol=9": "protocol must be",
     "--redis-url redis://127.0.0.1:1/0?retry=x": "it has a parameter that only a program can give",
+    "--redis-url rediss://127.0.0.1:1/0?ssl_ca_certs=/none": "/none, its ssl_ca_certs, is not there",
+    "--redis-url rediss+sentinel://h/n/0?ssl_certfile=/none": "/none, its ssl_certfile, is not there",
+    "--redis-url rediss+cluster://h?ssl_keyfile=/none": "/none, its ssl_keyfile, is not there",
     "--postgres-url postgresql://app:hunter2@127.0.0.1:1/db?sentinel=x": "jobs.postgres.url: PostgreSQL's client knows "
     "no option 'sentinel'",
     "--postgres-url postgresql://h/db?sslmod=require": "jobs.postgres.url: PostgreSQL's client knows no option "
