@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from psycopg.errors import NotNullViolation
+from psycopg.errors import NotNullViolation, ReadOnlySqlTransaction
 
 from queue_core.errors import InvalidJob, QueueClosed
 from queue_core.model.job import Inserted, JobResult, NewJob, headers_text, size_of, weight_of
@@ -312,6 +312,7 @@ class PostgresInserts:
 
         Raises:
             QueueClosed: their queue is closed; the transaction must be rolled back.
+            InvalidJob: the transaction may only read, or its isolation level does not suit the queue's rules.
             StoreUnavailable: another transaction holds one of these for too long; this one must be rolled back.
         """
         if not jobs:
@@ -323,6 +324,10 @@ class PostgresInserts:
             if isinstance(translate(error), QueuesLost):
                 raise QueueClosed(" or ".join(sorted({job.queue for job in jobs}))) from error
             raise
+        except ReadOnlySqlTransaction as error:
+            raise InvalidJob(
+                "connection= is in a transaction that may only read; enqueue in one that may write, on the primary"
+            ) from error
 
     async def _write_on(self, connection: Any, jobs: Sequence[NewJob], queue_ids: Mapping[str, int]) -> list[Inserted]:
         driver = await driver_connection(connection)

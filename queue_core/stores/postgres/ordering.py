@@ -164,7 +164,8 @@ def read_committed(what: str, refusal: type[QueueCoreError] = TransactionError) 
         TransactionError: it does not; or what is given as `refusal`.
     """
     ((level,),) = yield "ordering/isolation", {}
-    if level != "read committed":
+    # To PostgreSQL the two are one.
+    if level not in ("read committed", "read uncommitted"):
         raise refusal(f"{what} needs a transaction with isolation level READ COMMITTED, not {level.upper()}")
 
 

@@ -208,6 +208,24 @@ async def test_an_old_snapshot_is_no_place_for_rules(
         await store.insert_on(connection, [new_job(queue="plain")])
 
 
+async def test_read_uncommitted_is_read_committed(store: PostgresStore, postgres_url: str) -> None:
+    async with caller(postgres_url) as connection:
+        await connection.set_isolation_level(psycopg.IsolationLevel.READ_UNCOMMITTED)
+        (inserted,) = await store.insert_on(connection, [new_job(ordering_key=KEY)])
+    assert inserted.created
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+async def test_a_transaction_that_may_only_read_is_refused(
+    store: PostgresStore, postgres_url: str, key: str | None
+) -> None:
+    async with caller(postgres_url) as connection:
+        await connection.set_read_only(True)
+        with pytest.raises(InvalidJob, match="connection= is in a transaction that may only read; enqueue in one that"):
+            await store.insert_on(connection, [new_job(ordering_key=key)])
+        await connection.rollback()
+
+
 @pytest.mark.parametrize("named", [True, False])
 async def test_a_handler_s_transaction_lets_go_of_the_key(store: PostgresStore, named: bool) -> None:
     await store.insert([new_job(ordering_key=KEY) for _ in range(2)])
