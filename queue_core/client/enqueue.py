@@ -314,4 +314,9 @@ def _unique_key(type_: str, options: EnqueueOptions) -> tuple[str | None, float 
             raise InvalidJob("unique_for says how long, and needs unique=, which says what")
         return None, None
     key = f"{type_}:{check_key(options.unique, 'unique')}"
-    return key, None if options.unique_for is None else check_delay(options.unique_for, "unique_for")
+    if options.unique_for is None:
+        return key, None
+    seconds = check_delay(options.unique_for, "unique_for")
+    if not seconds:
+        raise InvalidJob("unique_for: 0 is no time; leave it out for as long as the first job is unfinished")
+    return key, seconds

@@ -199,6 +199,8 @@ async def test_a_queue_s_rate_over_workers(ruled: Ruled) -> None:
         ({"unique": "a\0b"}, "unique cannot hold the character NUL"),
         ({"unique_for": "5m"}, "needs unique="),
         ({"unique": "a", "unique_for": "soon"}, "unique_for:"),
+        ({"unique": "a", "unique_for": 0}, "unique_for: 0 is no time"),
+        ({"unique": "a", "unique_for": "0s"}, "unique_for: 0 is no time"),
     ],
 )
 async def test_what_cannot_be_a_key(jobs: JobQueue, options: dict[str, Any], sentence: str) -> None:
