@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from queue_core.model.addresses import mask
 from queue_core.model.job import Claim, Failure, Outcome, Reclaimed, Settled, attempt_of, summary
+from queue_core.model.signature import class_name, formatted, message_of
 from queue_core.model.text import safe
 
 MAX_ENTRY_LENGTH = 64 << 10
@@ -157,8 +158,31 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 """Attributes that every record has; all others are fields of the entry."""
 
 
-class _JsonFormatter(logging.Formatter):
+class _Formatter(logging.Formatter):
+    """Has a text for every exception, and for an entry that cannot be formatted, one about that."""
+
     def format(self, record: logging.LogRecord) -> str:
+        """Return the entry as it is written."""
+        try:
+            return self._entry(record)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  the code of what the entry was given
+            place = f"{record.pathname}:{record.lineno}"
+            what = f"the entry of {place} cannot be formatted: {class_name(error)}: {message_of(error)}"
+            kept = {name: value for name, value in vars(record).items() if name in _STANDARD}
+            changed = {"msg": what, "args": (), "exc_info": None, "exc_text": None, **job_log_fields()}
+            return self._entry(logging.makeLogRecord(kept | changed))
+
+    def _entry(self, record: logging.LogRecord) -> str:
+        raise NotImplementedError
+
+    def formatException(self, ei: Any) -> str:
+        """Return the traceback, whatever the exception's class does."""
+        error = ei[1]
+        return "".join(formatted(error, ei[2])).rstrip("\n") if error is not None else super().formatException(ei)
+
+
+class _JsonFormatter(_Formatter):
+    def _entry(self, record: logging.LogRecord) -> str:
         entry: dict[str, object] = {
             "at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname.lower(),
@@ -182,7 +206,7 @@ def _plain(value: object) -> object:
     return safe(mask(str(value)), MAX_ENTRY_LENGTH, newlines=True)
 
 
-class _TextFormatter(logging.Formatter):
+class _TextFormatter(_Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(process)d %(levelname)s %(message)s")
 
@@ -195,8 +219,8 @@ class _TextFormatter(logging.Formatter):
             return line
         return f"{line} [{fields.get('job_type')} {job} attempt {fields.get('attempt')}]"
 
-    def format(self, record: logging.LogRecord) -> str:
-        return safe(mask(super().format(record)), MAX_ENTRY_LENGTH, newlines=True)
+    def _entry(self, record: logging.LogRecord) -> str:
+        return safe(mask(logging.Formatter.format(self, record)), MAX_ENTRY_LENGTH, newlines=True)
 
 
 class StderrLog(logging.StreamHandler[Any]):
@@ -218,9 +242,9 @@ class StderrLog(logging.StreamHandler[Any]):
         if dropped and self._dropped:
             self._dropped += dropped
         elif dropped:
-            note = "%d log entries could not be written"
+            note = f"{dropped:,} log {'entry' if dropped == 1 else 'entries'} could not be written"
             super().emit(logging.makeLogRecord(
-                {"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING", "msg": note, "args": (dropped,)}
+                {"name": __name__, "levelno": logging.WARNING, "levelname": "WARNING", "msg": note}
             ))  # fmt: skip
 
     def handleError(self, record: logging.LogRecord) -> None:

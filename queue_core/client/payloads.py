@@ -27,6 +27,8 @@ from pydantic_core import PydanticSerializationError
 
 from queue_core.errors import ConfigurationError, InvalidJob
 from queue_core.model.codec import encode_payload
+from queue_core.model.signature import message_of
+from queue_core.model.text import type_name
 
 logger = logging.getLogger("queue_core")
 
@@ -180,7 +182,8 @@ class PayloadTypes:
             where = f"parameter '{'.'.join(path)}'{key}" if path else "the payload"
             raise InvalidJob(f"task '{self._task}': {where}: {_one_line(first['msg'])}") from None
         except Exception as error:
-            raise InvalidJob(f"task '{self._task}': a validator raised {type(error).__name__}: {error}") from error
+            what = f"{type_name(type(error))}: {message_of(error)}"
+            raise InvalidJob(f"task '{self._task}': a validator raised {what}") from error
         return arguments
 
     # -- what the annotations mean

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import traceback
-from types import FrameType
+from concurrent.futures import Future
+from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
 
 from queue_core.errors import SoftTimeLimitExceeded
 from queue_core.model.codec import encode_result
@@ -12,7 +13,7 @@ from queue_core.model.job import Claim, Failure, Outcome, OutcomeKind, Stray
 from queue_core.model.retry import Policy, Reschedule, RetryLater
 from queue_core.model.settings import Limits
 from queue_core.model.signature import failure_of, readable, sign
-from queue_core.model.text import cut
+from queue_core.model.text import cut, type_name
 from queue_core.model.validation import check_delay
 
 SUSPECT_LOSSES = 2
@@ -149,6 +150,38 @@ def payload_misfit(claim: Claim, run_us: int, error: Exception, policy: Policy, 
     if claim.retry_count > claim.max_retries:
         return buried(claim, run_us, failure)
     return _outcome(claim, "retrying", run_us, failure, max(MISFIT_SECONDS, policy.wait(claim.retry_count)))
+
+
+_UNFINISHED = {CoroutineType: "a coroutine", GeneratorType: "a generator", AsyncGeneratorType: "an async generator"}
+
+
+def check_finished(result: object) -> None:
+    """Close what a handler returned that is work still to be done, and no result.
+
+    Raises:
+        TypeError: it is a coroutine, a generator, a future or something else that can be awaited.
+    """
+    kind = type(result)  # never the object itself, whose attributes may raise anything
+    if not hasattr(kind, "__await__") and not issubclass(kind, GeneratorType | AsyncGeneratorType | Future):
+        return
+    what = _UNFINISHED.get(kind, f"an object of the type '{type_name(kind)}'")
+    if isinstance(result, CoroutineType | GeneratorType):
+        result.close()  # else Python warns that it was never awaited
+    if isinstance(result, GeneratorType | AsyncGeneratorType):
+        raise TypeError(f"the handler returned {what}, whose body nothing runs: return list(…) of it, or run it")
+    raise TypeError(
+        f"the handler returned {what}, which nothing awaits: make it an 'async def' that awaits it, or let what wraps "
+        "the 'async def' be one"
+    )
+
+
+def raisable(error: BaseException) -> BaseException:
+    """Return what a coroutine raises for an error of its handler's thread: of some, it would take its own end."""
+    if not issubclass(type(error), StopIteration | GeneratorExit):
+        return error
+    instead = RuntimeError(f"the handler raised {type_name(type(error))}")
+    instead.__cause__ = error
+    return instead
 
 
 def time_limit_error(seconds: float, cause: BaseException, thread: int | None) -> TimeLimitExceeded:

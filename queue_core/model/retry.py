@@ -157,6 +157,10 @@ def _policy(given: object) -> Retry:
     return given
 
 
+# by the built-in descriptor, whatever a class answers
+_MRO = vars(type)["__mro__"]
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """A retry policy with every value decided; times in seconds."""
@@ -173,7 +177,7 @@ class Policy:
         """Return the policy for an error: that of its nearest class which has one, or this."""
         if not self.on:
             return self
-        return next((self.on[kind] for kind in type(error).__mro__ if kind in self.on), self)
+        return next((self.on[kind] for kind in _MRO.__get__(type(error)) if kind in self.on), self)
 
     def limit(self, own: Policy, max_retries: int) -> int:
         """Return how often a job may be retried for an error with its own policy.

@@ -13,9 +13,9 @@ import sysconfig
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from traceback import TracebackException
+from traceback import TracebackException, format_tb
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from queue_core.model.job import Failure, FailureKind
 from queue_core.model.text import cut, storable
@@ -113,9 +113,10 @@ def sign(exception: BaseException | str, message: str = "", traceback: str = "")
         frames = [FrameName(file, function) for file, function in _TEXT_FRAME.findall(last)]
         return _signature(storable(exception), normalise(message), frames)
     name = class_name(exception)
-    if isinstance(exception, BaseExceptionGroup):
-        kinds = sorted({sign(leaf).title for leaf in _leaves(exception)})
-        message = f"{normalise(str(exception.message))} [{', '.join(kinds[:_MAX_LEAVES])}]"
+    if issubclass(type(exception), BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", exception)
+        kinds = sorted({sign(leaf).title for leaf in _leaves(group)})
+        message = f"{normalise(str(group.message))} [{', '.join(kinds[:_MAX_LEAVES])}]"
         return _signature(name, message if len(kinds) <= _MAX_LEAVES else f"{message} …", frames_of(exception))
     return _signature(name, normalise(message_of(exception)), frames_of(exception))
 
@@ -141,22 +142,50 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 
 
 def class_name(exception: BaseException) -> str:
-    """Return the qualified name of an exception's class; built-in ones are without their module."""
-    module, name = type(exception).__module__, type(exception).__qualname__
-    return storable(name if module == "builtins" else f"{module}.{name}")
+    """Return the qualified name of an exception's class; built-in ones are without their module.
+
+    Whatever code a class or its metaclass has for its attributes is not run.
+    """
+    kind = type(exception)
+    name, module = str.__str__(_QUALNAME.__get__(kind)), _MODULE.__get__(kind)
+    if not issubclass(type(module), str) or str.__str__(module) == "builtins":
+        return storable(name)
+    return storable(f"{str.__str__(module)}.{name}")
+
+
+_QUALNAME, _MODULE = vars(type)["__qualname__"], vars(type)["__module__"]
 
 
 def message_of(exception: BaseException) -> str:
     """Return the exception's message, also when asking for it fails."""
     try:
-        return str(exception)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a job's own code, it may raise anything
+        return str.__str__(str(exception))  # never a subclass of str, with code of its own
+    except BaseException as error:  # noqa: BLE001 - a job's own code, it may raise anything
         return f"<no message: __str__ raised {class_name(error)}>"
+
+
+def traceback_of(exception: BaseException) -> TracebackType | None:
+    """Return the exception's traceback, whatever its class has under that name."""
+    found: TracebackType | None = _TRACEBACK.__get__(exception)
+    return found
+
+
+_TRACEBACK = vars(BaseException)["__traceback__"]
+
+
+def formatted(exception: BaseException, trace: TracebackType | None) -> Iterator[str]:
+    """Yield the lines of the exception with causes and groups; where these cannot be read, of itself alone."""
+    try:
+        yield from TracebackException(type(exception), exception, trace, compact=True).format()
+    except BaseException as error:  # noqa: BLE001 - a job's own class, __cause__ or __notes__
+        yield from ("Traceback (most recent call last):\n", *format_tb(trace))
+        yield f"{class_name(exception)}: {message_of(exception)}\n"
+        yield f"<its causes and notes are left out: reading them raised {class_name(error)}>\n"
 
 
 def frames_of(exception: BaseException) -> list[FrameName]:
     """Return the frames of an exception's traceback, the innermost last."""
-    frames, at = [], exception.__traceback__
+    frames, at = [], traceback_of(exception)
     while at is not None:
         frames.append(FrameName(at.tb_frame.f_code.co_filename, at.tb_frame.f_code.co_name))
         at = at.tb_next
@@ -224,10 +253,8 @@ def failure_of(exception: BaseException, kind: FailureKind = "error", limit: int
 
 def readable(exception: BaseException) -> RuntimeError:
     """Return a replacement for an exception whose attributes raise when they are read, with its traceback."""
-    # by the built-in descriptor, whatever a class has under that name
-    where = vars(BaseException)["__traceback__"].__get__(exception)
-    name = type(exception).__qualname__
-    return RuntimeError(f"{name} was raised, and raises when its attributes are read").with_traceback(where)
+    what = f"{class_name(exception)} was raised, and raises when its attributes are read"
+    return RuntimeError(what).with_traceback(traceback_of(exception))
 
 
 def _failure(exception: BaseException, kind: FailureKind, limit: int) -> Failure:
@@ -247,11 +274,7 @@ def failure_from(
 
 def _format(exception: BaseException, limit: int) -> str:
     """Format the traceback with causes and groups, holding no more than a few times `limit` in memory."""
-    try:
-        trace = from_application(exception.__traceback__)
-        return _join(TracebackException(type(exception), exception, trace, compact=True).format(), limit)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a job's own __cause__ or __notes__; settle it anyway
-        return cut(f"<no traceback: formatting it raised {class_name(error)}>", limit)
+    return _join(formatted(exception, from_application(traceback_of(exception))), limit)
 
 
 def _join(chunks: Iterable[str], limit: int) -> str:

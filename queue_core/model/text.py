@@ -24,6 +24,14 @@ _PILED_UP = re.compile("(?<=[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1df
 _TAB = "    "
 
 
+def type_name(kind: type) -> str:
+    """Return the name of a class, whatever its metaclass does when it is asked."""
+    return str.__str__(_NAME.__get__(kind))  # a name may be of a subclass of str, with code of its own
+
+
+_NAME = vars(type)["__name__"]
+
+
 def safe(text: str, limit: int = 1_000, newlines: bool = False) -> str:
     """Return the text as one may show it anywhere, at most `limit` characters long.
 

@@ -8,11 +8,11 @@ import inspect
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType, SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from queue_core.client.context import JobContext
@@ -203,7 +203,7 @@ async def _handled(attempt: RunningAttempt, definition: Definition, around: Exec
             result = await definition.function(*args, **arguments)
         else:
             result = await _call(attempt, definition, args, arguments, around)
-        _check_finished(result)
+        outcomes.check_finished(result)
     except asyncio.CancelledError as error:
         if attempt.stop_reason is None and isinstance(error, SoftTimeLimitExceeded):
             return outcomes.failed(claim, attempt.run_us(), error, definition.policy, limits)
@@ -249,29 +249,6 @@ def _given_back(attempt: RunningAttempt, reason: str) -> Outcome:
     return outcomes.released(attempt.claim, attempt.run_us())
 
 
-_UNFINISHED = {CoroutineType: "a coroutine", GeneratorType: "a generator", AsyncGeneratorType: "an async generator"}
-
-
-def _check_finished(result: object) -> None:
-    """Close what a handler returned that is work still to be done, and no result.
-
-    Raises:
-        TypeError: it is a coroutine, a generator, a future or something else that can be awaited.
-    """
-    kind = type(result)  # never the object itself, whose attributes may raise anything
-    if not hasattr(kind, "__await__") and not issubclass(kind, GeneratorType | AsyncGeneratorType | Future):
-        return
-    what = _UNFINISHED.get(kind, f"an object of the type '{kind.__name__}'")
-    if isinstance(result, CoroutineType | GeneratorType):
-        result.close()  # else Python warns that it was never awaited
-    if isinstance(result, GeneratorType | AsyncGeneratorType):
-        raise TypeError(f"the handler returned {what}, whose body nothing runs: return list(…) of it, or run it")
-    raise TypeError(
-        f"the handler returned {what}, which nothing awaits: make it an 'async def' that awaits it, or let what wraps "
-        "the 'async def' be one"
-    )
-
-
 async def _call(
     attempt: RunningAttempt,
     definition: Definition,
@@ -309,11 +286,8 @@ async def _in_thread(
     result, error = await asyncio.get_running_loop().run_in_executor(threads, context.run, call)
     if error is None:
         return result
-    ends = isinstance(error, StopIteration | GeneratorExit)  # to a coroutine these mean its own end
     try:
-        if ends:
-            raise RuntimeError(f"the handler raised {type(error).__name__}") from error
-        raise error
+        raise outcomes.raisable(error)
     finally:
         del error  # it holds this frame
 

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queue_core.model.retry import Retry
+from queue_core.model.settings import Defaults
 from queue_core.model.signature import FrameName, application_frame, failure_from, failure_of, normalise, sign
 
 
@@ -208,7 +210,7 @@ def raising(error: BaseException) -> Callable[[object], str]:
     return method
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), RecursionError(), SystemExit(3), None])
+@pytest.mark.parametrize("error", [ValueError("no"), RecursionError(), SystemExit(3), KeyboardInterrupt(), None])
 def test_an_exception_that_cannot_say_what_it_is(error: BaseException | None) -> None:
     said: Callable[[object], object] = raising(error) if error else lambda _: 7
     hostile = type("Hostile", (Exception,), {"__str__": said, "__module__": "shop"})
@@ -222,6 +224,47 @@ def test_an_exception_with_hostile_notes_is_still_a_failure() -> None:
     error = ValueError("x")
     error.__notes__ = [type("Note", (), {"__str__": raising(ValueError("no"))})(), 7]  # type: ignore[list-item]
     assert failure_of(error).signature == sign(ValueError("x")).signature
+
+
+class Guarded(type):
+    """A class of classes that raises when their names are read."""
+
+    def __getattribute__(cls, name: str) -> object:
+        if name in {"__name__", "__qualname__", "__module__", "__mro__"}:
+            raise RuntimeError(name)
+        return super().__getattribute__(name)
+
+
+class Nameless(Exception, metaclass=Guarded):
+    pass
+
+
+class Shouted(str):
+    """A text with code of its own."""
+
+    def __getitem__(self, key: object) -> str:
+        raise RuntimeError("no parts")
+
+    __len__ = __add__ = __format__ = __hash__ = __getitem__  # type: ignore[assignment]
+
+
+def test_an_exception_whose_class_does_not_answer_has_its_name_and_place_all_the_same() -> None:
+    def fail() -> None:
+        raise Nameless("no picture 7")
+
+    failure = failure_of(caught(fail))
+    assert failure.exception == "tests.core.test_signature.Nameless"
+    assert (failure.title, failure.message) == ("Nameless: no picture <n>", "no picture 7")
+    assert "in fail" in failure.traceback
+    assert "tests.core.test_signature.Nameless: no picture 7" in failure.traceback
+    assert Retry(on={Exception: Retry(max_retries=9)}).resolved(Defaults()).of(Nameless()).max_retries == 9
+
+
+def test_names_and_messages_of_other_classes_than_str_are_texts() -> None:
+    odd = type("Odd", (Exception,), {"__module__": 7, "__str__": lambda _: Shouted("a message")})
+    odd.__qualname__ = Shouted("Odd")
+    failure = failure_of(odd())
+    assert (failure.exception, failure.title) == ("Odd", "Odd: a message")
 
 
 def test_recursion_is_a_failure_like_any_other() -> None:

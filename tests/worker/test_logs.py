@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import logging
+import re
 import signal
 import subprocess
 import sys
@@ -189,6 +190,44 @@ def test_entries_in_json_have_the_fields_of_their_records(
     assert "app:***@db" in failure["traceback"]
 
 
+class Guarded(type):
+    """A class of classes that raises when their names are read."""
+
+    def __getattribute__(cls, name: str) -> object:
+        if name in {"__name__", "__qualname__"}:
+            raise RuntimeError(name)
+        return super().__getattribute__(name)
+
+
+class Nameless(Exception, metaclass=Guarded):
+    """An exception whose class does not answer what it is called."""
+
+
+class Textless:
+    """A value that has no text."""
+
+    def __str__(self) -> str:
+        raise SystemExit("not now")
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_an_entry_whose_values_raise_is_written_all_the_same(
+    log_format: str, configure: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(log_format, "debug")
+    try:
+        raise Nameless("no picture")
+    except Nameless:
+        logging.getLogger("app").exception("it failed")
+    logging.getLogger("app").warning("with %s", Textless())
+    logging.getLogger("app").warning("then")
+    shown = capsys.readouterr().err
+    assert "it failed" in shown
+    assert "Nameless: no picture" in shown
+    assert re.search(r"the entry of \S+test_logs.py:\d+ cannot be formatted: SystemExit: not now", shown)
+    assert "could not be written" not in shown
+
+
 def test_levels_below_the_one_that_was_given_are_left_out(
     configure: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,13 +251,16 @@ def test_entries_that_cannot_be_written_are_counted(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "stderr", disk)
     handler = StderrLog("text", "info")
     record = logging.makeLogRecord({"msg": "line", "levelname": "INFO", "levelno": logging.INFO})
-    for _ in range(3):
+    for dropped in (3, 1):
+        disk.full = True
+        for _ in range(dropped):
+            handler.handle(record)
+        disk.full = False
         handler.handle(record)
-    disk.full = False
-    handler.handle(record)
     handler.handle(record)
     lines = [line.split(maxsplit=3)[3] for line in disk.getvalue().splitlines()]
-    assert lines == ["INFO line", "WARNING 3 log entries could not be written", "INFO line"]
+    three, one = "WARNING 3 log entries could not be written", "WARNING 1 log entry could not be written"
+    assert lines == ["INFO line", three, "INFO line", one, "INFO line"]
     disk.close()
     handler.handle(record)
 

@@ -57,6 +57,19 @@ class _Opaque(_Odd):
         raise KeyError(name)
 
 
+class _Guarded(type):
+    """A class of classes that raises when their names are read."""
+
+    def __getattribute__(cls, name: str) -> Any:
+        if name in {"__name__", "__qualname__", "__module__", "__mro__"}:
+            raise KeyboardInterrupt(name)
+        return super().__getattribute__(name)
+
+
+class _Nameless(_Odd, metaclass=_Guarded):
+    """An exception whose class does not answer what it is called."""
+
+
 class _Around(Middleware):
     """A hook that sees what the handler raises."""
 
@@ -64,10 +77,11 @@ class _Around(Middleware):
         return await call()
 
 
-_ODD = [*map(_odd, ["__class__", "__traceback__", "__cause__", "__context__", "__notes__"]), _Opaque]
+_ODD = [*map(_odd, ["__class__", "__traceback__", "__cause__", "__context__", "__notes__"]), _Opaque, _Nameless]
+_NAMES = ["class", "traceback", "cause", "context", "notes", "all", "name"]
 
 
-@pytest.mark.parametrize("raised", _ODD, ids=["class", "traceback", "cause", "context", "notes", "all"])
+@pytest.mark.parametrize("raised", _ODD, ids=_NAMES)
 @pytest.mark.parametrize("where", ["loop", "thread", "middleware"])
 async def test_an_exception_that_raises_when_it_is_read_ends_its_attempt(raised: type[_Odd], where: str) -> None:
     async with JobQueue(memory=True) as jobs:
@@ -94,7 +108,7 @@ async def test_an_exception_that_raises_when_it_is_read_ends_its_attempt(raised:
         await running
 
 
-@pytest.mark.parametrize("raised", _ODD, ids=["class", "traceback", "cause", "context", "notes", "all"])
+@pytest.mark.parametrize("raised", _ODD, ids=_NAMES)
 async def test_an_exception_that_raises_when_it_is_read_ends_a_claim_without_a_worker(raised: type[_Odd]) -> None:
     async with JobQueue(memory=True) as jobs:
         for retry in (True, False):
