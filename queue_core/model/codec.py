@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from queue_core.errors import InvalidJob, TooLarge
-from queue_core.model.text import cut
+from queue_core.model.text import cut, type_name
 
 MAX_NESTING = 100
 """Levels of nesting that a payload may have; what other programs read without trouble."""
@@ -197,6 +198,22 @@ def _loads(text: str) -> Any:
         return json.loads(text)
 
 
+def repeated_key(text: str) -> str | None:
+    """Return a key that an object of a JSON text has more than once; None where there is none.
+
+    Raises:
+        ValueError: this is no JSON.
+    """
+    repeated: list[str] = []
+
+    def note(pairs: list[tuple[str, Any]]) -> None:
+        counts = Counter(key for key, _ in pairs)
+        repeated.extend(key for key, number in counts.items() if number > 1)
+
+    json.loads(text, object_pairs_hook=note)
+    return repeated[0] if repeated else None
+
+
 def encode_result(result: object, limit: int) -> str:
     """Return a result as JSON text, cut with a mark when it is larger than `limit` bytes.
 
@@ -207,8 +224,8 @@ def encode_result(result: object, limit: int) -> str:
         return "null"
     try:
         plain = _encode_plain(result) if type(result) in _CONTAINERS else None
-        text = _encode(result, "the result") if plain is None else plain
-    except (Exception, SystemExit):  # noqa: BLE001  whatever its own code raises
+        text = _encode_odd(result) if plain is None else plain
+    except BaseException:  # noqa: BLE001  whatever its own code raises
         text = _encoder.encode(cut(_repr_of(result), limit))
     if len(text) > limit or len(text.encode()) > limit:
         # Twice the quarter: cutting by bytes and escaping again must stay below the limit.
@@ -216,11 +233,18 @@ def encode_result(result: object, limit: int) -> str:
     return text
 
 
+def _encode_odd(result: object) -> str:
+    text = _encode(result, "the result")
+    if repeated_key(text) is not None:  # of 1 and "1", of which a reader would get one value
+        raise InvalidJob("keys of the result are the same text")
+    return text
+
+
 def _repr_of(result: object) -> str:
     try:
-        return repr(result)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  its own code, which runs after the work was done
-        return f"<{type(result).__name__}, which cannot be shown: {type(error).__name__}>"
+        return str.__str__(repr(result))
+    except BaseException as error:  # noqa: BLE001  its own code, which runs after the work was done
+        return f"<{type_name(type(result))}, which cannot be shown: {type_name(type(error))}>"
 
 
 def decode_result(text: str | None) -> Any:

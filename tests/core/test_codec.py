@@ -118,10 +118,29 @@ def test_what_a_payload_may_hold_besides_plain_values() -> None:
         (None, "null"),
         (Colour.RED, '"red"'),
         ({"a": {1}}, "\"{'a': {1}}\""),
+        ({2: "a", "1": "b"}, '{"2":"a","1":"b"}'),
+        ([{1: "a", "1": "b"}], "\"[{1: 'a', '1': 'b'}]\""),
+        ({"x": {None: 1, "null": 2}}, "\"{'x': {None: 1, 'null': 2}}\""),
     ],
 )
 def test_a_result_is_kept_as_json_or_as_its_text(result: object, text: str) -> None:
     assert encode_result(result, 1000) == text
+
+
+class Guarded(type):
+    """A class of classes that raises when their names are read."""
+
+    def __getattribute__(cls, name: str) -> object:
+        if name in {"__name__", "__qualname__"}:
+            raise RuntimeError(name)
+        return super().__getattribute__(name)
+
+
+class Nameless(metaclass=Guarded):
+    """A value whose class does not answer what it is called."""
+
+    def __repr__(self) -> str:
+        raise KeyboardInterrupt
 
 
 class Refusing(dict[str, int]):
@@ -151,6 +170,7 @@ class Changing(dict[str, Any]):
     [
         (Refusing(a=1), '"<Refusing, which cannot be shown: SystemExit>"'),
         (Changing(a=1), '"\\\\ud800 changes ␀"'),
+        (Nameless(), '"<Nameless, which cannot be shown: KeyboardInterrupt>"'),
         ([Changing(a=1)], '"[\\\\ud800 changes ␀]"'),
     ],
 )
