@@ -21,6 +21,7 @@
     ├── TransactionError          a handler's transaction cannot be given, or cannot be committed
     ├── StoreUnavailable          the durable store did not answer in time
     │   ├── StoreRefused          it answered, and would not carry out a statement
+    │   ├── StoreReadOnly         it answers, and accepts no writes
     │   └── OutcomeUnknown        it is not known whether what was asked for was begun
     ├── SchemaError
     │   ├── SchemaMissing
@@ -239,6 +240,12 @@ class StoreRefused(StoreUnavailable):
     def __init__(self, backend: str, reason: str, passing: bool = False) -> None:
         super().__init__(backend, reason)
         self.passing = passing
+
+
+class StoreReadOnly(StoreUnavailable):
+    """The durable store answers, and is a standby, or its database or user may only read."""
+
+    happened = "accepts no writes"
 
 
 class OutcomeUnknown(StoreUnavailable):

@@ -190,16 +190,22 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         named = f"{error.filename}: " if error.filename else ""
         return f"{named}{error.strerror}"
+    from queue_core.errors import StoreReadOnly
     from queue_core.ports.delivery import DispatchUnavailable
 
     if isinstance(error, DispatchUnavailable):
         return f"redis cannot be reached: {error}"
+    if isinstance(error, StoreReadOnly):
+        return f"{error}; {_WRITABLE}"
     if _known(error):
         return str(error)
     text = " ".join(str(error).split())
     if _of_a_server(error):
         return f"{type(error).__module__.partition('.')[0]}: {text}"
     return f"internal error: {type(error).__name__}: {text}; run it again with --debug for the traceback"
+
+
+_WRITABLE = "give the primary's address in jobs.postgres.url, or a role whose transactions may write"
 
 
 def _missing_module(error: ModuleNotFoundError) -> str:

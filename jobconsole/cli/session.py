@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from jobconsole.cli.failures import Refused, confirm, note
+from jobconsole.cli.failures import Refused, Unreachable, confirm, note
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import LOG_FORMATS, LOG_LEVELS
 from jobconsole.settings import ConsoleSettings, queue_of, read_settings
-from queue_core.errors import ConfigurationError, ReadOnly
+from queue_core.errors import ConfigurationError, ReadOnly, StoreReadOnly
 
 if TYPE_CHECKING:
     from queue_core.client.logs import LogFormat, LogLevel
@@ -101,6 +101,10 @@ def connected(options: argparse.Namespace, output: Output, command: Command, cha
                 jobs.operations, jobs.schedules = jobs.operations.read_only(), jobs.schedules.read_only()
                 jobs.signatures, jobs.filters = jobs.signatures.read_only(), jobs.filters.read_only()
             return await command(jobs, options, output)
+        except StoreReadOnly as error:
+            if changes:
+                raise
+            raise Unreachable(f"{error}; --read-only reads what it has") from None
         finally:
             await jobs.close()
 

@@ -23,7 +23,7 @@ from queue_core.errors import (
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.dialect import PACKAGE, load, qualified
 from queue_core.stores.postgres.session.connection import read_address
-from queue_core.stores.postgres.session.failures import answered, refused
+from queue_core.stores.postgres.session.failures import answered, refused, unavailable
 from queue_core.stores.postgres.session.plans import DAYS
 from queue_core.stores.sql.migrations import (
     FIRST_VERSION,
@@ -152,7 +152,9 @@ def _connect(url: str, server: str = "read-write") -> Iterator[Connection]:
     except psycopg.OperationalError as error:
         if answered(error) or isinstance(error, pg.QueryCanceled):
             raise refused(error) from error
-        raise StoreUnavailable("postgres", _sentence(error)) from error
+        raise unavailable(error) from error
+    except pg.ReadOnlySqlTransaction as error:
+        raise unavailable(error) from error
 
 
 class _Migrating:

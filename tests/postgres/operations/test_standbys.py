@@ -173,6 +173,9 @@ def test_read_only_tools_look_at_a_standby(primary: EmbeddedServers) -> None:
     assert "postgres accepts no writes" in refused.err
 
 
+WRITABLE = "give the primary's address in jobs.postgres.url, or a role whose transactions may write"
+
+
 def test_read_only_tools_need_a_role_that_may_read(primary: EmbeddedServers) -> None:
     """Also where its transactions are read-only, so that no mistake of a tool writes anything."""
     with psycopg.connect(primary.postgres_url, autocommit=True) as connection:
@@ -186,6 +189,17 @@ def test_read_only_tools_need_a_role_that_may_read(primary: EmbeddedServers) -> 
     for look in LOOKS:
         answer = cli("--read-only", *look)
         assert (answer.code, answer.err) == (0, ""), look
+    for words, remedy in (
+        (("job", "list"), "--read-only reads what it has"),
+        (("migrate",), f"{WRITABLE}"),
+        (("queue", "pause", "default"), f"{WRITABLE}"),
+        (("job", "enqueue", "t"), f"{WRITABLE}"),
+    ):
+        answer = cli(*words)
+        assert (answer.code, answer.out) == (3, "")
+        assert answer.err.startswith("jobconsole: postgres accepts no writes: ")
+        assert answer.err.endswith(f"; {remedy}\n")
+    assert cli("migrate", "--dry-run").code == 0
 
 
 async def test_a_read_only_console_needs_a_role_that_may_read(primary: EmbeddedServers) -> None:

@@ -7,7 +7,15 @@ import re
 import psycopg
 from psycopg import errors as pg
 
-from queue_core.errors import InvalidJob, QueueCoreError, SchemaError, SchemaMissing, StoreRefused, StoreUnavailable
+from queue_core.errors import (
+    InvalidJob,
+    QueueCoreError,
+    SchemaError,
+    SchemaMissing,
+    StoreReadOnly,
+    StoreRefused,
+    StoreUnavailable,
+)
 from queue_core.ports.locks import LockHeld
 
 RETRIED = (pg.DeadlockDetected, pg.SerializationFailure)
@@ -52,12 +60,6 @@ class NoRoom(StoreRefused):
     """The server's disk, or another store of its, is full; the statement has changed nothing."""
 
 
-class NoWrites(StoreUnavailable):
-    """The server answers, and is a standby, or its database or user may only read."""
-
-    happened = "accepts no writes"
-
-
 class QueuesLost(StoreUnavailable):
     """The database does not know a queue under the number that this process remembers; nothing was written."""
 
@@ -83,9 +85,14 @@ def translate(error: BaseException) -> QueueCoreError:
         return InvalidJob(f"the database refused a value: {text[0] if text else type(error).__name__}")
     if answered(error):
         return refused(error)
-    reason = text[0] if text else "no answer in time"
+    return unavailable(error)
+
+
+def unavailable(error: BaseException) -> StoreUnavailable:
+    """Return what is raised for a server that cannot be used now: it is away, or accepts no writes."""
+    reason = next(iter(str(error).strip().splitlines()), "no answer in time")
     reads = isinstance(error, pg.ReadOnlySqlTransaction) or _READ_ONLY.search(reason)
-    return (NoWrites if reads else StoreUnavailable)("postgres", reason)
+    return (StoreReadOnly if reads else StoreUnavailable)("postgres", reason)
 
 
 def lacks_a_day(error: BaseException | None) -> bool:

@@ -338,7 +338,7 @@ async def check_writes(pool: ConnectionPool) -> None:
     only be read gets no error.
 
     Raises:
-        StoreUnavailable: no connection or no answer in time; as `NoWrites`, transactions have become read-only; as
+        StoreUnavailable: no connection or no answer in time; as `StoreReadOnly`, transactions have become read-only; as
             `NoRoom`, the disk is full.
     """
     async with pool.snapshot() as connection:
