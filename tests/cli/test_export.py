@@ -77,6 +77,14 @@ class TestExport:
         assert three("dlq", "export", "--all", "--output", "-").out.count("\n") == 3
         assert not (tmp_path / "-").exists()
 
+    @pytest.mark.parametrize(("where", "why"), [(">&-", "it is closed"), (">/dev/full", "No space left on device")])
+    def test_nothing_is_counted_that_standard_output_does_not_take(self, three: Cli, where: str, why: str) -> None:
+        command = f"exec {sys.executable} -m jobconsole dlq export --all {where}"
+        done = subprocess.run(
+            ["/bin/sh", "-c", command], env=three.environ, stderr=subprocess.PIPE, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (1, f"jobconsole: cannot write to standard output: {why}\n")
+
     def test_nothing_chosen(self, alone: Cli) -> None:
         assert alone("dlq", "export").code == 2
 

@@ -122,6 +122,7 @@ async def _write(jobs: JobQueue, options: argparse.Namespace, output: Output, ex
         raise CommandError(f"cannot write '{options.output}': {error.strerror}") from None
     finally:
         progress("")
+    output.flush()  # what standard output does not take is not written
     if output.as_json:
         output.json({"written": number, "format": export_options.format, "file": options.output})
     else:
