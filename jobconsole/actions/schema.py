@@ -85,6 +85,10 @@ def _formats() -> Any:
     return checker
 
 
+_NOTHING = ("the type takes no parameters", "the object it is in is always empty")
+"""Of a type, and of an object in a payload."""
+
+
 def _sentences(error: ValidationError) -> Iterable[str]:
     where = _where(error.absolute_path)
     schema = error.schema
@@ -94,8 +98,8 @@ def _sentences(error: ValidationError) -> Iterable[str]:
         return [f"{_where([*error.absolute_path, name])} is missing" for name in rule if name not in value]
     if error.validator == "additionalProperties" and rule is False:
         unknown = [name for name in value if name not in properties]
-        known = f"; there are {_listed(properties)}" if properties else "; there are none"
-        return [f"{_where([*error.absolute_path, name])} is not known{known}" for name in unknown]
+        known = f"there are {_listed(properties)}" if properties else _NOTHING[bool(error.absolute_path)]
+        return [f"{_where([*error.absolute_path, name])} is not known; {known}" for name in unknown]
     if error.validator == "type":
         return [f"{where} must be {_types([error])}, not {_kind(value)}"]
     if error.validator in {"anyOf", "oneOf"} and error.context:

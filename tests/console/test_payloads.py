@@ -112,7 +112,7 @@ def test_what_is_no_object(payload: object) -> None:
 def test_unknown_parameters_name_the_known_ones() -> None:
     (said,) = validate_payload(draw.schema(), {"name": "a", "cuont": 1})
     assert said.startswith("parameter 'cuont' is not known; there are 'name', 'count', ")
-    assert validate_payload(nothing.schema(), {"x": 1}) == ["parameter 'x' is not known; there are none"]
+    assert validate_payload(nothing.schema(), {"x": 1}) == ["parameter 'x' is not known; the type takes no parameters"]
 
 
 def test_many_mistakes_and_long_values_are_bounded() -> None:
