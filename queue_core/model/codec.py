@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from math import isfinite
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from queue_core.errors import InvalidJob, TooLarge
-from queue_core.model.text import cut, type_name
+from queue_core.model.text import cut, safe, type_name
 
 MAX_NESTING = 100
 """Levels of nesting that a payload may have; what other programs read without trouble."""
@@ -136,7 +137,7 @@ def _encode(value: object, what: str, written: str | None = None) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         if "integer string conversion" in str(error):
             raise InvalidJob(f"{what} holds {long_number()}") from None
-        raise InvalidJob(f"{what} is not JSON: {_reason(error)}") from None
+        raise InvalidJob(f"{what} is not JSON: {_reason(error, value)}") from None
     if text.count("[") + text.count("{") > MAX_NESTING and _depth(value) > MAX_NESTING:
         raise InvalidJob(f"{what} is nested deeper than {MAX_NESTING} levels")
     if "\\u0000" in text and _has_nul(value):
@@ -144,13 +145,33 @@ def _encode(value: object, what: str, written: str | None = None) -> str:
     return text
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, value: object) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     text = str(error)
     if "Out of range float" in text:
-        return "NaN and infinity have no JSON form"
-    return text.removesuffix(" is not JSON serializable") + (" has no JSON form" if "serializable" in text else "")
+        return f"{_place(value)}NaN and infinity have no JSON form"
+    if "serializable" in text:
+        return f"{_place(value)}{text.removesuffix(' is not JSON serializable')} has no JSON form"
+    return text
+
+
+def _place(payload: object) -> str:
+    """Name the first value that has no form in JSON, by the keys and indexes that lead to it."""
+    waiting: list[tuple[tuple[str, ...], object]] = [((), payload)]
+    while waiting:
+        path, value = waiting.pop()
+        items: Iterable[tuple[object, object]]
+        if isinstance(value, dict):
+            items = value.items()
+        elif isinstance(value, list | tuple):
+            items = enumerate(value)
+        elif (isinstance(value, float) and isfinite(value)) or isinstance(value, str | int | None):
+            continue
+        else:
+            return f"parameter '{safe('.'.join(path), 200)}': " if path else ""
+        waiting += [((*path, str(key)), item) for key, item in reversed(list(items))]
+    return ""
 
 
 def _has_nul(value: object) -> bool:
@@ -198,20 +219,17 @@ def _loads(text: str) -> Any:
         return json.loads(text)
 
 
-def repeated_key(text: str) -> str | None:
-    """Return a key that an object of a JSON text has more than once; None where there is none.
+def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON, given as its keys and values; a reader of the text gets one value of each key.
 
     Raises:
-        ValueError: this is no JSON.
+        InvalidJob: a key is there twice.
     """
-    repeated: list[str] = []
-
-    def note(pairs: list[tuple[str, Any]]) -> None:
-        counts = Counter(key for key, _ in pairs)
-        repeated.extend(key for key, number in counts.items() if number > 1)
-
-    json.loads(text, object_pairs_hook=note)
-    return repeated[0] if repeated else None
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        ((again, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise InvalidJob(f"the key '{safe(again, 60)}' is there twice in one object, and only one value would be kept")
+    return found
 
 
 def encode_result(result: object, limit: int) -> str:
@@ -235,8 +253,7 @@ def encode_result(result: object, limit: int) -> str:
 
 def _encode_odd(result: object) -> str:
     text = _encode(result, "the result")
-    if repeated_key(text) is not None:  # of 1 and "1", of which a reader would get one value
-        raise InvalidJob("keys of the result are the same text")
+    json.loads(text, object_pairs_hook=distinct)  # 1 and "1" are the same key
     return text
 
 

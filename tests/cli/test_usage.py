@@ -69,6 +69,10 @@ WRONG = {
     "op cancel": "the following arguments are required: N; see 'jobconsole op cancel --help'",
     "job enqueue": f"the following arguments are required: TYPE; {ENQUEUE}",
     "job enqueue t {": "the payload is not JSON: Expecting property name enclosed in double quotes at line 1 column 2",
+    'job enqueue t {"a":1,"a":2}': "the payload: the key 'a' is there twice in one object, and only one value would be "
+    "kept",
+    'job enqueue t {"a":[{"b":1,"b":2}]}': "the payload: the key 'b' is there twice in one object, and only one value "
+    "would be kept",
     "job enqueue t [1]": "the payload must be a JSON object of parameter names, not an array",
     "job enqueue t null": "the payload must be a JSON object of parameter names, not null",
     'job enqueue t {"a":NaN}': "the payload is not JSON: NaN has no JSON form",

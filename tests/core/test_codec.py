@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -89,6 +90,19 @@ def test_what_is_not_json_is_refused_at_any_depth(make: Callable[[], Any]) -> No
     for payload in (make(), {"b": [make()]}):
         with pytest.raises(InvalidJob):
             encode_payload(payload, 1 << 30)
+
+
+@pytest.mark.parametrize(
+    ("payload", "place", "why"),
+    [
+        ({"a": 1, "when": datetime(2030, 1, 1)}, "when", "Object of type datetime has no JSON form"),
+        ({"a": [{"x": 1}, {"price": Decimal(1)}], "b": {1}}, "a.1.price", "Object of type Decimal has no JSON form"),
+        ({"a": {"b": (0, float("nan"))}}, "a.b.1", "NaN and infinity have no JSON form"),
+    ],
+)
+def test_the_parameter_that_has_no_json_form_is_named(payload: dict[str, Any], place: str, why: str) -> None:
+    with pytest.raises(InvalidJob, match=f"^the payload is not JSON: parameter '{re.escape(place)}': {why}$"):
+        encode_payload(payload, 1 << 20)
 
 
 def test_a_number_of_too_many_digits_is_named_without_advice_for_programs() -> None:

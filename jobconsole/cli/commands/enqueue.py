@@ -22,7 +22,7 @@ from jobconsole.present.facts import moment
 from jobconsole.settings import queue_of
 from queue_core.client.middleware import Middleware
 from queue_core.errors import InvalidJob, QueueCoreError, StoreUnavailable
-from queue_core.model.codec import long_number
+from queue_core.model.codec import distinct, long_number
 from queue_core.model.text import safe
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def checked_object(payload: Any) -> dict[str, Any]:
 
 def _decoded(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_distinct)
     except RecursionError:
         raise InvalidJob("the payload is not JSON: it is nested too deeply") from None
     except json.JSONDecodeError as error:
@@ -273,6 +273,13 @@ def _decoded(text: str) -> Any:
         raise
     except ValueError:  # Python's advice is one for programs
         raise InvalidJob(f"the payload holds {long_number()}") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    try:
+        return distinct(pairs)
+    except InvalidJob as error:
+        raise InvalidJob(f"the payload: {error}") from None
 
 
 def _finite(text: str) -> float:
