@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from queue_core.client.logs import LogFormat, LogLevel
 
 
-_MAY_BE_EMPTY = {"prefix", "why"}
-"""What an empty text means something for: keys without a prefix, no reason."""
+_MAY_BE_EMPTY = {"why"}
+"""What an empty text means something for: no reason."""
 
 
 _LONGEST_UNKNOWN, _NAMED_UNKNOWN = 60, 5
@@ -86,7 +86,9 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see '{self.prog} --help'")
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        Output().write(message)
+        output = Output()
+        output.write(message)
+        output.flush()
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
         # argparse takes a -- for the end of the options, also where it is the value of one, as in --filter=--
@@ -150,7 +152,7 @@ def add_globals(parser: argparse.ArgumentParser) -> None:
     add("--postgres-url", metavar="URL", help="the durable store")
     add("--schema", metavar="NAME", help="schema of PostgreSQL with the jobs (default jobconsole)")
     add("--redis-url", metavar="URL", help="the delivery")
-    add("--prefix", metavar="TEXT", help="prefix of all keys in Redis (default jobs:)")
+    add("--prefix", metavar="TEXT", help="prefix of all keys in Redis (default jobs:; : for none)")
     add("--timeout", type=positive, metavar="T", help="give up on a server after this time (default 10s; Redis 2s)")
     add("--read-only", action="store_true", help="refuse everything that changes jobs")
     add("--json", action="store_true", help="print one JSON object with a version, never colour")
@@ -308,7 +310,6 @@ def _run(arguments: list[str]) -> int:
     try:
         options = parser.parse_args(arguments)
     except SystemExit:  # --help has been answered
-        Output().flush()
         return 0
     output = Output(as_json=getattr(options, "json", False))
     if options.version:

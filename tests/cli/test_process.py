@@ -97,6 +97,7 @@ class TestStreams:
         ("words", "closed", "code", "said"),
         [
             ("--version", 1, 1, "jobconsole: cannot write to standard output: it is closed\n"),
+            ("job --help", 1, 1, "jobconsole: cannot write to standard output: it is closed\n"),
             ("--version", 2, 0, ""),
             ("nonsense", 2, 2, ""),
             (

@@ -171,7 +171,7 @@ def test_no_option_of_any_verb_takes_an_empty_value_but_these() -> None:
                 taken.add(action.dest)
             except argparse.ArgumentError:
                 pass
-    assert taken == {"prefix", "why"}
+    assert taken == {"why"}
 
 
 def test_every_command_takes_the_option_that_an_internal_error_advises() -> None:
