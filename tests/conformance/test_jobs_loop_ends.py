@@ -80,6 +80,38 @@ async def ran(settings: JobsSettings, *arguments: str) -> list[Job]:
         return [await jobs.inspector.get(job_id) for job_id in said.decode().split()]
 
 
+AGAIN = """
+import asyncio, gc, os
+from queue_core import JobQueue
+from queue_core.model.settings import JobsSettings
+
+jobs = JobQueue(settings=JobsSettings.model_validate_json(os.environ["PROGRAM_SETTINGS"]))
+print(*(asyncio.run(jobs.enqueue("work")).id for _ in range(3)))
+asyncio.run(jobs.close())
+del jobs
+gc.collect()
+"""
+
+
+async def test_the_next_event_loop_connects_again_without_warnings_of_sessions(
+    mode_settings: JobsSettings,
+) -> None:
+    """What the loop before has left open is nothing that a program could have closed."""
+    if mode_settings.mode == "memory":
+        pytest.skip("a store in memory has one process")
+    environment = os.environ | {"PROGRAM_SETTINGS": json.dumps(_plain(mode_settings.model_dump()))}
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-W", "always", "-c", AGAIN),
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    said, warned = await asyncio.wait_for(program.communicate(), PATIENCE)
+    assert (program.returncode, "psycopg" in warned.decode()) == (0, False)
+    async with JobQueue(settings=mode_settings) as jobs:
+        assert [(await jobs.inspector.get(job_id)).status for job_id in said.decode().split()] == ["queued"] * 3
+
+
 @pytest.mark.parametrize("takes", ["0", "0.2"])
 async def test_the_end_of_an_event_loop_gives_back_what_runs(mode_settings: JobsSettings, takes: str) -> None:
     """Without using an attempt, and without waiting for the lease."""

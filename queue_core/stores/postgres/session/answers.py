@@ -117,6 +117,15 @@ class WatchedConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.answers = Answers(self)
+        self._home = asyncio.get_running_loop()
+        self._process = os.getpid()
+
+    def __del__(self, *args: Any) -> None:
+        # In a loop that has ended, no code could have closed it; the session of a parent is none of its child's.
+        if self._home.is_closed() and self._process == os.getpid():
+            self.answers.leave()
+            self.pgconn.finish()
+        super().__del__()
 
     async def wait(self, *args: Any, **kwargs: Any) -> Any:
         self.answers.leave()
