@@ -46,7 +46,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 
 def reduced(error: BaseException) -> tuple[Any, ...]:
@@ -58,6 +58,18 @@ def _restored(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException
     error = kind.__new__(kind)
     error.args = args
     return error
+
+
+def not_reduced(one: object) -> NoReturn:
+    """Refuse pickle and copy for what has connections, locks or an event loop.
+
+    Raises:
+        TypeError: always.
+    """
+    raise TypeError(
+        f"a {type(one).__name__} cannot be pickled or copied, for it belongs to its process: import the module that "
+        "makes it, or hand over an id or a name"
+    )
 
 
 class QueueCoreError(Exception):

@@ -39,7 +39,7 @@ from queue_core.client.tasks import (
 )
 from queue_core.client.verbs import JobVerbs
 from queue_core.delivery.pairing import Pairing
-from queue_core.errors import ConfigurationError, QueueFull, StoreUnavailable
+from queue_core.errors import ConfigurationError, QueueFull, StoreUnavailable, not_reduced
 from queue_core.model.events import Event
 from queue_core.model.job import Inserted, NewJob
 from queue_core.model.retry import Retry
@@ -82,6 +82,8 @@ class JobQueue(Housed, JobVerbs):
 
     Opening happens at the first use, or with `async with jobs:`. No global state: any number of objects in a process.
     """
+
+    __reduce__ = not_reduced
 
     def __init__(
         self,

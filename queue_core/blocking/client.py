@@ -28,7 +28,7 @@ from queue_core.blocking.parts import (
 )
 from queue_core.blocking.shared_loop import LoopEnded, SharedLoop, wait
 from queue_core.client.tasks import EnqueueArguments, EnqueueOptions, Task, known_options
-from queue_core.errors import InvalidArgument, QueueCoreError, QueueFull
+from queue_core.errors import InvalidArgument, QueueCoreError, QueueFull, not_reduced
 from queue_core.model.validation import check_payloads
 from queue_core.queue import JobQueue
 from queue_core.runtime import is_served, watch_forks
@@ -51,6 +51,8 @@ class BlockingQueue:
     The queue object belongs to this client from the first call on, and `close` closes it, unless it is open in an event
     loop of another thread: then calls run there, and it stays open. In the child of a fork it connects again.
     """
+
+    __reduce__ = not_reduced
 
     def __init__(self, jobs: JobQueue) -> None:
         self.jobs = jobs

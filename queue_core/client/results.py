@@ -17,6 +17,7 @@ from queue_core.errors import (
     ResultExpired,
     ResultTimeout,
     StoreUnavailable,
+    not_reduced,
 )
 from queue_core.model.codec import decode_result
 from queue_core.model.events import STATE, Event, EventName, is_final, state_event
@@ -191,6 +192,8 @@ class ResultSource(Protocol):
 
 class JobHandle(Generic[R]):
     """One enqueued job."""
+
+    __reduce__ = not_reduced
 
     __slots__ = ("_source", "created", "id", "queue", "type")
 

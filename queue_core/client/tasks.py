@@ -24,7 +24,7 @@ from typing import (
 
 from queue_core.client.context import JobContext
 from queue_core.client.payloads import PayloadTypes, is_coroutine_function, name_of, signature_of
-from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob, QueueFull, UnknownTask
+from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob, QueueFull, UnknownTask, not_reduced
 from queue_core.model.retry import Policy, Retry
 from queue_core.model.rules import Priority, PriorityName, parse_priority
 from queue_core.model.triage.rules import RUNBOOK_KEY, check_runbook
@@ -32,7 +32,6 @@ from queue_core.model.validation import check_max_retries, check_name, check_pay
 
 if TYPE_CHECKING:
     from queue_core.client.results import JobHandle
-
 
 logger = logging.getLogger("queue_core")
 
@@ -130,6 +129,7 @@ class Task(Generic[P, R]):
 
     guard: Callable[[Task[Any, Any]], None] | None = None
     """Puts refusals in front of this object's methods, where its queue object has a blocking client."""
+    __reduce__ = not_reduced
 
     def __init__(self, owner: PayloadEnqueuer, definition: Definition, options: EnqueueOptions) -> None:
         self._owner = owner

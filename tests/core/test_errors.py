@@ -75,6 +75,20 @@ async def test_one_that_was_raised_survives() -> None:
     assert state(pickle.loads(pickle.dumps(caught.value))) == state(caught.value)
 
 
+async def test_what_belongs_to_a_process_is_neither_pickled_nor_copied() -> None:
+    refused = r"^a \w+ cannot be pickled or copied, for it belongs to its process"
+    async with JobQueue(memory=True) as jobs:
+
+        @jobs.task
+        async def work() -> None: ...
+
+        handle = await work.enqueue()
+        for one in (jobs, work, handle, jobs.blocking(), {"task": work}):
+            for way in (pickle.dumps, copy.copy if one is work else copy.deepcopy):
+                with pytest.raises(TypeError, match=refused):
+                    way(one)
+
+
 def test_the_tree_in_the_docstring_has_every_error() -> None:
     drawn = set(re.findall(r"[├└]── (\w+)", errors.__doc__ or ""))
     below = {one.__name__ for one in IN_THE_TREE if one.__module__ == errors.__name__}
