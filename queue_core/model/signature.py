@@ -173,14 +173,14 @@ def traceback_of(exception: BaseException) -> TracebackType | None:
 _TRACEBACK = vars(BaseException)["__traceback__"]
 
 
-def formatted(exception: BaseException, trace: TracebackType | None) -> Iterator[str]:
-    """Yield the lines of the exception with causes and groups; where these cannot be read, of itself alone."""
+def formatted(exception: BaseException, trace: TracebackType | None) -> list[str]:
+    """Return the lines of the exception with causes and groups; where these cannot be read, of itself alone."""
     try:
-        yield from TracebackException(type(exception), exception, trace, compact=True).format()
+        return list(TracebackException(type(exception), exception, trace, compact=True).format())
     except BaseException as error:  # noqa: BLE001 - a job's own class, __cause__ or __notes__
-        yield from ("Traceback (most recent call last):\n", *format_tb(trace))
-        yield f"{class_name(exception)}: {message_of(exception)}\n"
-        yield f"<its causes and notes are left out: reading them raised {class_name(error)}>\n"
+        what = f"{class_name(exception)}: {message_of(exception)}\n"
+        left_out = f"<its causes and notes are left out: reading them raised {class_name(error)}>\n"
+        return ["Traceback (most recent call last):\n", *format_tb(trace), what, left_out]
 
 
 def frames_of(exception: BaseException) -> list[FrameName]:
@@ -273,7 +273,7 @@ def failure_from(
 
 
 def _format(exception: BaseException, limit: int) -> str:
-    """Format the traceback with causes and groups, holding no more than a few times `limit` in memory."""
+    """Format the traceback with causes and groups, within `limit` bytes."""
     return _join(formatted(exception, from_application(traceback_of(exception))), limit)
 
 

@@ -256,6 +256,7 @@ def test_an_exception_whose_class_does_not_answer_has_its_name_and_place_all_the
     assert failure.exception == "tests.core.test_signature.Nameless"
     assert (failure.title, failure.message) == ("Nameless: no picture <n>", "no picture 7")
     assert "in fail" in failure.traceback
+    assert failure.traceback.count("Traceback") == 1
     assert "tests.core.test_signature.Nameless: no picture 7" in failure.traceback
     assert Retry(on={Exception: Retry(max_retries=9)}).resolved(Defaults()).of(Nameless()).max_retries == 9
 
