@@ -247,7 +247,7 @@ class TestTypes:
 async def test_of_many_releases_those_of_the_most_workers_are_named(
     remembered: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collector, "MOST_RELEASES", 2)
+    monkeypatch.setattr(collector, "MAX_RELEASES", 2)
     for name, number in (("r122", 2), ("r123", 1), ("r124", 3)):
         for worker in range(number):
             release = await remembered.store.register_release(name)

@@ -90,7 +90,7 @@ CONSOLE = (
         "warns-with-names-as-they-are",
         "actions/caution.py",
         "console/test_caution",
-        ("names = [safe(name, NAME) for name in types]", "names = list(types)"),
+        ("names = [safe(name, LONGEST_NAME) for name in types]", "names = list(types)"),
     ),
     of_console(
         "notifies-with-titles-as-they-are",

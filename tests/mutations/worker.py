@@ -488,7 +488,7 @@ ABOVE = (
         "model/retry.py",
         ("core/test_retry.py",),
         (
-            "(self.on[kind] for kind in type(error).__mro__ if kind in self.on)",
+            "(self.on[kind] for kind in _MRO.__get__(type(error)) if kind in self.on)",
             "(own for kind, own in self.on.items() if isinstance(error, kind))",
         ),
     ),
