@@ -1,9 +1,12 @@
-"""What every part runs on: the clock, batches of calls, ends of tasks, and what a fork leaves behind."""
+"""What every part runs on: the clock, batches of calls, ends of tasks, signals, and what a fork leaves behind."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -324,3 +327,70 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def to_stop() -> list[signal.Signals]:
+    """Return the signals that drain; `nohup` has SIGHUP ignored."""
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, *([] if ignored else [signal.SIGHUP])]
+
+
+class StopSignals:
+    """While it is entered, the signals that drain call a function in the event loop of this process.
+
+    Not of a child that a handler forks, as the library multiprocessing may: it has the loop's handlers of signals, and
+    its own end of the pipe by which they wake the loop, so that a signal to the child would drain the worker.
+    """
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in to_stop():
+            before = signal.getsignal(number)
+            # only possible in the main thread
+            with contextlib.suppress(ValueError, NotImplementedError, RuntimeError):
+                loop.add_signal_handler(number, self._call)
+                self._before[number] = signal.SIG_DFL if before is None else before
+        _entered.append(self)
+
+    def __exit__(self, *error: object) -> None:
+        if self in _entered:  # not in a forked child that goes on here
+            _entered.remove(self)
+        for number in self._before:
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+    def leave_to_parent(self) -> None:
+        """Handle signals in a child as before."""
+        if self._before:
+            signal.set_wakeup_fd(-1)
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+
+_entered: list[StopSignals] = []
+_masks = threading.local()
+"""What a thread that forks had blocked before: a signal may reach the child before that handles it as it should."""
+
+
+def _block_signals() -> None:
+    if _entered:
+        _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, to_stop())
+
+
+def _unblock_signals() -> None:
+    before = vars(_masks).pop("before", None)
+    if before is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _reset_signals() -> None:
+    for one in _entered:
+        one.leave_to_parent()
+    _entered.clear()
+    _unblock_signals()
+
+
+os.register_at_fork(before=_block_signals, after_in_parent=_unblock_signals, after_in_child=_reset_signals)

@@ -7,7 +7,6 @@ import json
 import math
 import os
 import resource
-import signal
 import socket
 import struct
 import sys
@@ -62,12 +61,6 @@ class ServiceOptions:
         """Return the options that `to_json` wrote."""
         values = json.loads(text)
         return cls(**values | {"queues": tuple(values["queues"])})
-
-
-def to_stop() -> list[signal.Signals]:
-    """Return the signals that drain; `nohup` has SIGHUP ignored."""
-    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    return [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, *([] if ignored else [signal.SIGHUP])]
 
 
 # What a worker notes for the service that started it: who it is, where its store is, and that it goes on draining.

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
+from queue_core.runtime import to_stop
 from queue_core.worker.options import (
     EXIT_FAILED,
     EXIT_LIFESPAN,
@@ -38,7 +39,6 @@ from queue_core.worker.options import (
     read_note,
     read_vitals,
     signs,
-    to_stop,
 )
 
 if TYPE_CHECKING:

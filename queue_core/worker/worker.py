@@ -7,13 +7,11 @@ import contextlib
 import logging
 import math
 import os
-import signal
 import socket
 import time
 import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from queue_core.client.tasks import Duration, TaskRegistry
 from queue_core.errors import ConfigurationError
@@ -21,7 +19,7 @@ from queue_core.model.job import Stray
 from queue_core.model.validation import check_queue_name
 from queue_core.ports.store import ClaimRequest, HeartbeatRequest, Neighbour, NotifyingStore
 from queue_core.queue import JobQueue
-from queue_core.runtime import end_tasks
+from queue_core.runtime import StopSignals, end_tasks
 from queue_core.worker.attempt import MainTask, Patience, RunningAttempt, Watchdog, end_process
 from queue_core.worker.execution import RawHandler, handlers_of
 from queue_core.worker.fetcher import Fetcher
@@ -170,7 +168,7 @@ class Worker:
         await self._jobs.open()
         # Room for today's history has to be there before the first settle, however long no worker ran.
         await self._jobs.store.prepare_history()
-        with self._signals():
+        with StopSignals(self.stop):
             try:
                 if await self._lifespan.enter():
                     await self._to_the_end()
@@ -346,23 +344,6 @@ class Worker:
             self._show(partial(self._publisher.enter, "resumed"))
         elif command == "stop":
             self.stop()
-
-    @contextlib.contextmanager
-    def _signals(self) -> Any:
-        """Handle SIGTERM, SIGINT, SIGQUIT and SIGHUP where this is possible: in the main thread."""
-        loop = asyncio.get_running_loop()
-        handled = []
-        # nohup has SIGHUP ignored, and so it stays.
-        hang_up = [] if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else [signal.SIGHUP]
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, *hang_up):
-            with contextlib.suppress(ValueError, NotImplementedError, RuntimeError):
-                loop.add_signal_handler(number, self.stop)
-                handled.append(number)
-        try:
-            yield
-        finally:
-            for number in handled:
-                loop.remove_signal_handler(number)
 
 
 def _check_slots(concurrency: object) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import signal
 import sys
 import time
 from typing import Any
@@ -369,3 +371,23 @@ async def test_what_is_stopped_in_the_turn_of_the_loop_in_which_it_begins_leaves
         assert (stopped, runs, worker.stuck) == ([first.id], 1, 0)
         assert not worker._held
         assert str((await jobs.inspector.get(first.id)).status) == ("running" if lost else "cancelled")
+
+
+@pytest.mark.parametrize("how", ["async", "thread"])
+async def test_a_signal_to_a_child_that_a_handler_forks_is_not_one_to_the_worker(jobs: JobQueue, how: str) -> None:
+    def start_and_end() -> int | None:
+        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(PATIENCE,))
+        child.start()
+        child.terminate()
+        child.join()
+        return child.exitcode
+
+    async def in_the_loop() -> int | None:
+        return start_and_end()
+
+    jobs.task(in_the_loop if how == "async" else start_and_end, name="fork")
+    async with working(jobs) as worker:
+        for _ in range(2):
+            handle = await jobs.enqueue("fork")
+            assert await handle.result(timeout=PATIENCE) == -signal.SIGTERM
+        assert not worker.stopping
