@@ -442,9 +442,9 @@ async def test_only_who_has_the_identity_confirms_its_database(
     async with JobQueue(postgres=postgres_url, redis=redis_url, prefix=redis_prefix) as jobs:
         dispatcher = jobs.dispatcher
         assert isinstance(dispatcher, dispatcher_module.RedisDispatcher)
-        first = (await dispatcher.kept())[0].identity or await dispatcher.identify("first", None, "db-1", 60.0)
+        first = (await dispatcher.read_record())[0].identity or await dispatcher.identify("first", None, "db-1", 60.0)
         assert await dispatcher.identify(first, None, "db-1", 60.0) == first
         assert await dispatcher.identify("second", None, "db-2", 60.0) == first
-        assert (await dispatcher.kept())[0].confirmed == "db-1"
+        assert (await dispatcher.read_record())[0].confirmed == "db-1"
         assert await dispatcher.identify("second", first, "db-2", 60.0) == "second"
-        assert (await dispatcher.kept())[0].confirmed == "db-2"
+        assert (await dispatcher.read_record())[0].confirmed == "db-2"

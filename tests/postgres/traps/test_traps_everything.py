@@ -134,7 +134,7 @@ async def test_nothing_that_is_asked_all_the_time_reads_what_ended(
 ) -> None:
     """Whatever is slow once is not slow for long; what is exempt is named here, with its bound."""
     for module in (ranks, heads):
-        monkeypatch.setattr(module, "USUAL", -1.0)
+        monkeypatch.setattr(module, "USUAL_SECONDS", -1.0)
     monkeypatch.setattr(ranks, "RANKS_LONG", -1.0)
     monkeypatch.setattr(ranks, "COMMIT_LAG", 0.0)
     monkeypatch.setattr(ranks, "MIN_PAUSE", 3600.0)
