@@ -300,9 +300,10 @@ def _mend_streams() -> None:
         with suppress(io.UnsupportedOperation):  # something was read already
             sys.stdin.reconfigure(errors="surrogateescape")
     if sys.stderr is None:
-        from pathlib import Path
+        from queue_core.client.logs import occupy_standard_streams
 
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open as long as the program
+        occupy_standard_streams()
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def _run(arguments: list[str]) -> int:
