@@ -9,11 +9,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from queue_core.errors import StoreUnavailable
 from queue_core.model.events import Event, EventName
 from queue_core.model.job import Failure, Inserted, NewJob, Outcome, Ready, Settled, summary
 from queue_core.model.operation import VERBS, Changed, MemberVerb
 from queue_core.model.states import Status
 from queue_core.ports.delivery import AnnouncingDispatcher, Dispatcher, DispatchUnavailable, EventBus
+from queue_core.ports.store import JobStore
 
 if TYPE_CHECKING:
     from queue_core.ports.backend import Backend
@@ -21,6 +23,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("queue_core")
 _new = tuple.__new__
+
+
+RESUMED_OFFERS = 500
+"""Ready jobs of a resumed queue that are offered at once; the audit offers those behind them."""
+
+
+async def first_ready(store: JobStore, queue: str) -> list[Ready]:
+    """Return the first ready jobs of a queue: workers may have taken them for candidates while it was paused."""
+    try:
+        return await store.list_claimable(queue, RESUMED_OFFERS)
+    except StoreUnavailable:
+        return []  # the queue is resumed; the audit offers them
 
 
 async def offer(dispatcher: Dispatcher | None, ready: Sequence[Ready]) -> None:
@@ -48,8 +62,11 @@ class Effects:
             queues, name = {ready.id: ready.queue for ready in changed.ready}, VERBS[verb].event
             await self._bus.publish([Event(name, queues.get(job_id, ""), job_id) for job_id in changed.ids])
 
-    async def publish_queue(self, queue: str, state: Literal["paused", "resumed", "closed", "opened"]) -> None:
-        """Publish a queue's new state."""
+    async def publish_queue(
+        self, queue: str, state: Literal["paused", "resumed", "closed", "opened"], ready: Sequence[Ready] = ()
+    ) -> None:
+        """Offer jobs of a queue, and publish its new state."""
+        await offer(self._dispatcher, ready)
         await self._bus.publish([Event(EventName.QUEUE, queue, queue, extra={"state": state})])
 
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar, get_args
 
-from queue_core.client.effects import Effects
+from queue_core.client.effects import Effects, first_ready
 from queue_core.client.operating.drain import (
     OPENED,
     DrainRequest,
@@ -123,7 +123,7 @@ class Operations(Guarded):
         done = await self._store.resume(_queue(queue))
         await end_drains(self._store, queue)
         logger.info("queue %s is resumed", safe(queue), extra={"queue": safe(queue)})
-        await self._effects.publish_queue(queue, "resumed")
+        await self._effects.publish_queue(queue, "resumed", await first_ready(self._jobs, queue))
         return done
 
     async def drain_queue(

@@ -11,6 +11,7 @@ import pytest
 from queue_core import InvalidArgument, JobQueue, QueueClosed, QueueNotFound, ReadOnly
 from queue_core.model.operation import Author, Operation
 from queue_core.model.report import QueueInfo
+from queue_core.worker import leader
 from tests.conformance.working import PATIENCE, until, working
 
 ANA = Author("ana", "bastion-1")
@@ -178,3 +179,22 @@ async def test_a_schedule_says_once_that_its_queue_is_closed(jobs: JobQueue, cap
             return any(one.job_id for one in await jobs.schedules.ticks("tick"))
 
         await until(brought)
+
+
+async def test_jobs_of_a_resumed_queue_start_without_the_audit(jobs: JobQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers have taken them for candidates while it was paused, in vain."""
+    monkeypatch.setattr(leader, "UPKEEP_INTERVAL", 600.0)
+    monkeypatch.setattr(leader, "IDLE_UPKEEP_INTERVAL", 600.0)
+
+    @jobs.task(queue="bulk")
+    async def work(n: int) -> int:
+        return n
+
+    async with working(jobs):
+        assert await (await work.enqueue(n=1)).result(PATIENCE) == 1
+        for n in range(2, 5):
+            await jobs.operations.pause_queue("bulk")
+            handle = await work.enqueue(n=n)
+            await asyncio.sleep(0.1)  # a worker takes it, and finds the queue paused
+            await jobs.operations.resume_queue("bulk")
+            assert await handle.result(PATIENCE) == n
