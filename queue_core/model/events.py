@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -179,8 +180,9 @@ def decode_message(text: str | bytes) -> EventBatch | None:
         events = [_decode_event(queue, body) for body in message["events"]]
         # One without events was sent to show a gap, also to those who have heard none before it.
         gap = not events or message.get("gap") is True
-        return EventBatch(queue, generation, int(message["n"]), float(message["at"]), events, gap)
-    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        at = datetime.fromtimestamp(float(message["at"]), UTC).timestamp()
+        return EventBatch(queue, generation, int(message["n"]), at, events, gap)
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, OSError):
         return None
 
 

@@ -108,6 +108,10 @@ async def test_trap_16_a_broken_connection_is_a_gap(bus: RedisEventBus, client: 
         assert [one.id for one in batch.events] == ["after"]
 
 
+NO_TIMES = b"null", b"NaN", b"1e999", b"-1e999", b"1e300", b"-1e14"
+"""No seconds since the epoch that a calendar has."""
+
+
 async def test_trap_16_rubbish_on_the_channel_is_passed_over(
     bus: RedisEventBus, client: Redis, redis_prefix: str
 ) -> None:
@@ -117,12 +121,16 @@ async def test_trap_16_rubbish_on_the_channel_is_passed_over(
         b"null",
         b"[]",
         b'{"v":2}',
-        b'{"v":1,"queue":"q","generation":"","n":1,"at":1,"events":[[]]}',
-        b'{"v":1,"queue":"q","generation":"","n":1,"at":1,"events":[1]}',
-        b'{"v":1,"queue":"q","generation":"","n":1,"at":1,"events":1}',
-        b'{"v":1,"queue":"q","generation":"","n":"x","at":1,"events":[]}',
-        b'{"v":1,"queue":["q"],"generation":"","n":1,"at":1,"events":[]}',
-        b'{"v":1,"queue":"q","generation":{},"n":1,"at":1e999,"events":[{"event":"claimed","id":"1","token":"x"}]}',
+        b'{"v":1,"queue":"q","gen":"","n":1,"at":1,"events":[[]]}',
+        b'{"v":1,"queue":"q","gen":"","n":1,"at":1,"events":[1]}',
+        b'{"v":1,"queue":"q","gen":"","n":1,"at":1,"events":1}',
+        b'{"v":1,"queue":"q","gen":"","n":"x","at":1,"events":[]}',
+        b'{"v":1,"queue":["q"],"gen":"","n":1,"at":1,"events":[]}',
+        b'{"v":1,"queue":"q","gen":"","n":1,"at":1,"events":[{"event":"claimed","id":"bad","token":"x"}]}',
+        *(
+            b'{"v":1,"queue":"q","gen":"","n":1,"at":%b,"events":[{"event":"claimed","id":"bad"}]}' % at
+            for at in NO_TIMES
+        ),
         b"[" * 100_000,
     ]
     async with subscribed(bus) as batches:
