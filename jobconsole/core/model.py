@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from jobconsole.core.events import EventTail
 from jobconsole.core.latency import Latency
 from jobconsole.core.progress import ActiveOperations
+from jobconsole.core.rates import QueueHistory, RateMeter
 from jobconsole.core.running import RunningJobs
-from jobconsole.core.snapshot import QueueHistory, RateMeter, Snapshot
+from jobconsole.core.snapshot import Snapshot
 from jobconsole.format.glyphs import Ring
 from queue_core.model.events import EventBatch
 

@@ -10,7 +10,8 @@ import pytest
 
 from jobconsole.core.alerts import AlertWatcher, Thresholds
 from jobconsole.core.connection import Connection, ContextInfo
-from jobconsole.core.snapshot import EVERY_SECONDS, SAMPLES, QueueHistory, Snapshot, SnapshotNeeds, read_snapshot
+from jobconsole.core.rates import DEPTH_SECONDS, KEPT_DEPTHS, QueueHistory
+from jobconsole.core.snapshot import Snapshot, SnapshotNeeds, read_snapshot
 from queue_core import JobQueue
 from queue_core.client.operations import Operations
 from queue_core.client.schedules import Schedules
@@ -148,12 +149,12 @@ async def test_an_hour_of_a_queue(jobs: JobQueue, world: World) -> None:
     (told,) = record.update(queues, 1_001.0)
     assert (told.rate, told.history) == (2.0, (5.0, 5.0))
     for minute in range(200):
-        (told,) = record.update(queues, 1_001.0 + minute * EVERY_SECONDS)
-    assert (len(told.history), told.rate) == (SAMPLES + 1, 0.0)
+        (told,) = record.update(queues, 1_001.0 + minute * DEPTH_SECONDS)
+    assert (len(told.history), told.rate) == (KEPT_DEPTHS + 1, 0.0)
 
 
 def test_the_number_of_queues_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobconsole.core.snapshot.QUEUES", 10)
+    monkeypatch.setattr("jobconsole.core.rates.MAX_QUEUES", 10)
     record = QueueHistory()
     for number in range(50):
         record.hear(EventBatch(f"q{number}", "g", 1, 0.0, [Event("completed", f"q{number}", "a", "t")]), 1.0)

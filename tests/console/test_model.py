@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from jobconsole.core.model import Model
-from jobconsole.core.snapshot import RateMeter, Snapshot, SnapshotNeeds, live_releases, read_snapshot
+from jobconsole.core.rates import RateMeter
+from jobconsole.core.snapshot import Snapshot, SnapshotNeeds, live_releases, read_snapshot
 from queue_core import JobQueue
 from queue_core.model.events import Event, EventBatch
 from queue_core.model.report import SeriesPoint
