@@ -387,7 +387,7 @@ def _unblock_signals() -> None:
 
 
 def _reset_signals() -> None:
-    for one in _entered:
+    for one in reversed(_entered):  # what the first of them found is what holds then
         one.leave_to_parent()
     _entered.clear()
     _unblock_signals()

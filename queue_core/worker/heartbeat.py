@@ -330,7 +330,8 @@ class Heartbeat:
 
     def _note_marks(self, marks: Mapping[str, str]) -> None:
         """Ask for the leases of all claims where another server answers now than before."""
-        if any(self._marks.get(part, mark) != mark for part, mark in marks.items()):
+        # On a cluster the successor is a node that was none of those that answered.
+        if self._marks and not marks.items() <= self._marks.items():
             self._claims.note_takeover()
         self._marks |= marks
 

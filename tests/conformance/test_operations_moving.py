@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from queue_core.errors import QueueFull
 from queue_core.model.filters import Filter
 from queue_core.model.operation import Author, ChangeOptions, OperationRequest, StepResult
 from queue_core.model.rules import QueueRules
@@ -241,8 +242,6 @@ async def test_a_taken_unique_key_does_not_hold_a_move_up(world: World) -> None:
 
 
 async def test_a_move_may_pass_a_limit_and_counts(opener: Opener) -> None:
-    from queue_core.errors import QueueFull
-
     world = await opener({OTHER: QueueRules(limit=2), QUEUE: QueueRules(limit=3)})
     here = await world.insert_many(3)
     await world.insert_many(1, queue=OTHER)
@@ -256,8 +255,6 @@ async def test_a_move_may_pass_a_limit_and_counts(opener: Opener) -> None:
 
 
 async def test_a_retry_counts_where_the_job_goes(opener: Opener) -> None:
-    from queue_core.errors import QueueFull
-
     world = await opener({OTHER: QueueRules(limit=2), QUEUE: QueueRules(limit=2)})
     dead = (await world.ended("dead")).id
     await world.advance(61)  # what is free is counted again
@@ -272,8 +269,6 @@ async def test_a_retry_counts_where_the_job_goes(opener: Opener) -> None:
 
 
 async def test_a_move_counts_in_its_band(opener: Opener) -> None:
-    from queue_core.errors import QueueFull
-
     world = await opener({OTHER: QueueRules(limit=5, band_limits={"high": 3})})
     await world.insert(queue=OTHER, priority=10)
     await move(world, *await world.insert_many(2, priority=10))
@@ -286,8 +281,6 @@ async def test_a_move_counts_in_its_band(opener: Opener) -> None:
 
 
 async def test_a_retry_counts_in_its_band(opener: Opener) -> None:
-    from queue_core.errors import QueueFull
-
     world = await opener({QUEUE: QueueRules(limit=5, band_limits={"high": 3})})
     dead = [(await world.ended("dead", priority=10)).id for _ in range(2)]
     await world.advance(61)  # what is free is counted again

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from queue_core.errors import InvalidJob
 from queue_core.model.codec import decode_payload, encode_payload, encode_result
+from tests.hostile import Guarded
 
 
 @pytest.mark.parametrize("text", ['{"a":1}', ' \n{"a": 1}', '{"a": 1}\r\n', '{"a":[1,2,{"b":null}]}'])
@@ -139,15 +140,6 @@ def test_what_a_payload_may_hold_besides_plain_values() -> None:
 )
 def test_a_result_is_kept_as_json_or_as_its_text(result: object, text: str) -> None:
     assert encode_result(result, 1000) == text
-
-
-class Guarded(type):
-    """A class of classes that raises when their names are read."""
-
-    def __getattribute__(cls, name: str) -> object:
-        if name in {"__name__", "__qualname__"}:
-            raise RuntimeError(name)
-        return super().__getattribute__(name)
 
 
 class Nameless(metaclass=Guarded):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from queue_core.model.retry import Retry
 from queue_core.model.settings import Defaults
 from queue_core.model.signature import FrameName, application_frame, failure_from, failure_of, normalise, sign
+from tests.hostile import Nameless
 
 
 def caught(work: Callable[[], object]) -> BaseException:
@@ -226,19 +227,6 @@ def test_an_exception_with_hostile_notes_is_still_a_failure() -> None:
     assert failure_of(error).signature == sign(ValueError("x")).signature
 
 
-class Guarded(type):
-    """A class of classes that raises when their names are read."""
-
-    def __getattribute__(cls, name: str) -> object:
-        if name in {"__name__", "__qualname__", "__module__", "__mro__"}:
-            raise RuntimeError(name)
-        return super().__getattribute__(name)
-
-
-class Nameless(Exception, metaclass=Guarded):
-    pass
-
-
 class Shouted(str):
     """A text with code of its own."""
 
@@ -253,11 +241,11 @@ def test_an_exception_whose_class_does_not_answer_has_its_name_and_place_all_the
         raise Nameless("no picture 7")
 
     failure = failure_of(caught(fail))
-    assert failure.exception == "tests.core.test_signature.Nameless"
+    assert failure.exception == "tests.hostile.Nameless"
     assert (failure.title, failure.message) == ("Nameless: no picture <n>", "no picture 7")
     assert "in fail" in failure.traceback
     assert failure.traceback.count("Traceback") == 1
-    assert "tests.core.test_signature.Nameless: no picture 7" in failure.traceback
+    assert "tests.hostile.Nameless: no picture 7" in failure.traceback
     assert Retry(on={Exception: Retry(max_retries=9)}).resolved(Defaults()).of(Nameless()).max_retries == 9
 
 

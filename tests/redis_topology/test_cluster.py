@@ -10,11 +10,12 @@ from contextlib import contextmanager
 import pytest
 from redis.crc import key_slot
 
-from queue_core import JobQueue
+from queue_core import JobQueue, Worker
 from queue_core.delivery import cluster_dispatcher
 from queue_core.delivery.cluster_dispatcher import ClusterDispatcher, make_dispatcher
 from queue_core.model.job import Ready
 from queue_core.model.settings import JobsSettings, RedisSettings
+from queue_core.ports.store import ClaimRequest
 from queue_core.redis.circuit import CircuitBreaker
 from queue_core.redis.client import make_client, make_pipelined
 from queue_core.redis.cluster import ClusterClient
@@ -130,6 +131,28 @@ async def test_an_enqueue_waits_for_no_other_queue(
             await asyncio.gather(*others)
             assert not any(task.done() for task in waiting)
         await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_leases_that_a_successor_has_are_given_back(cluster: Cluster, make_settings: MakeSettings) -> None:
+    """A replica that becomes a master may have the claim of a job and not its end: its worker holds it no more."""
+    settings, runs = make_settings("redis", cluster.url, timeout=PATIENCE / 2), list[int]()
+    async with JobQueue(settings=settings) as jobs:
+
+        @jobs.task(queue=QUEUES[0])
+        async def work(n: int) -> None:
+            runs.append(n)
+
+        await jobs.enqueue("work", {"n": 1})
+        worker = Worker(jobs, lease="1h", heartbeat="10m")
+        assert len(await jobs.store.claim(ClaimRequest(QUEUES[0], worker.id, None, 1, 3600.0, number=1))) == 1
+        running = asyncio.create_task(worker.run())
+        last = await jobs.enqueue("work", {"n": 2})
+        await last.result(timeout=PATIENCE)
+        assert runs == [2]
+        await asyncio.to_thread(demote_master, cluster, settings)
+        await wait_for(lambda: 1 in runs)
+        worker.stop()
+        await running
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from queue_core.model.job import Reclaimed
 from queue_core.model.outcome import failure_of_loss
 from tests.architecture.sources import ROOT
 from tests.conformance.working import PATIENCE, working
+from tests.hostile import Nameless
 from tests.worker import process_tasks
 
 ONCE = Retry(max_retries=1, delay=0.01)
@@ -188,19 +189,6 @@ def test_entries_in_json_have_the_fields_of_their_records(
     line, failure = map(json.loads, capsys.readouterr().err.splitlines())
     assert (line["level"], line["message"], line["order"], line["what"]) == ("debug", "line", 7, "/x␛")
     assert "app:***@db" in failure["traceback"]
-
-
-class Guarded(type):
-    """A class of classes that raises when their names are read."""
-
-    def __getattribute__(cls, name: str) -> object:
-        if name in {"__name__", "__qualname__"}:
-            raise RuntimeError(name)
-        return super().__getattribute__(name)
-
-
-class Nameless(Exception, metaclass=Guarded):
-    """An exception whose class does not answer what it is called."""
 
 
 class Textless:

@@ -10,6 +10,7 @@ from queue_core import JobContext, JobFailed, JobQueue, Middleware, Retry, Worke
 from queue_core.model.job import Outcome
 from queue_core.worker import runner
 from queue_core.worker.execution import execute
+from tests.hostile import Guarded
 
 
 async def test_a_job_whose_attempt_the_worker_fumbled_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,16 +58,7 @@ class _Opaque(_Odd):
         raise KeyError(name)
 
 
-class _Guarded(type):
-    """A class of classes that raises when their names are read."""
-
-    def __getattribute__(cls, name: str) -> Any:
-        if name in {"__name__", "__qualname__", "__module__", "__mro__"}:
-            raise KeyboardInterrupt(name)
-        return super().__getattribute__(name)
-
-
-class _Nameless(_Odd, metaclass=_Guarded):
+class _Nameless(_Odd, metaclass=Guarded):
     """An exception whose class does not answer what it is called."""
 
 
