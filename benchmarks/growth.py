@@ -132,6 +132,8 @@ class Side:
             while (last := self._claimed()) - before < jobs:  # noqa: ASYNC110
                 await asyncio.sleep(WATCHED)
             took, now = time.monotonic() - began, self._used(crew)
+        if last == first:
+            sys.exit("all jobs of a turn were claimed at once: give more of them with --jobs")
         ((self._waiting,),) = self._connection.execute(WAITING).fetchall()
         costs = [(after - earlier) / (last - first) * 1e6 for earlier, after in zip(used, now, strict=True)]
         return Turn((last - first) / took, *costs)
