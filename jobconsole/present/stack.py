@@ -50,6 +50,8 @@ class LiveStack:
     # a sentence
     problem: str
     frames: tuple[StackLine, ...]
+    # whether the worker measured itself: an answer that cannot be read has nothing of it
+    measured: bool
     # seconds; None: the event loop did not answer
     lag: float | None
     # bytes
@@ -82,6 +84,7 @@ def read_stack(stack: JobStack) -> LiveStack:
         kind=safe(str(given.get("kind", "")), LONGEST_NAME),
         problem=SILENT if stack.taken_at is None else safe(problem, LONGEST_TEXT),
         frames=frames,
+        measured="lag" in given,
         lag=lag if _is_time(lag) else None,
         memory=_number(given.get("memory")),
         grown=(grown, float(over)) if isinstance(grown, int) and _is_time(over) else None,
@@ -163,6 +166,8 @@ def _facts(stack: LiveStack, now: datetime) -> str:
     words = [f"taken {humanize.moment_of(stack.taken_at, now)} in {took}"]
     if stack.kind:
         words.append(f"{stack.kind} stack")
+    if not stack.measured:
+        return " · ".join(words)
     words.append("the event loop is blocked" if stack.lag is None else f"loop lag {humanize.duration(stack.lag)}")
     words.append(f"{'process' if 'child' in stack.kind else 'worker'} {humanize.size(stack.memory)}")
     if stack.grown is not None and abs(stack.grown[0]) >= MiB:

@@ -11,7 +11,7 @@ from typing import Any
 from queue_core import JobQueue
 from queue_core.model.report import JobStack
 from queue_core.ports.operations import STACKS_OF_A_JOB
-from queue_core.worker.stacks.answer import take
+from queue_core.worker.stacks.answer import ENDED, StackAnswers, take
 from tests.conformance.making import UNKNOWN
 from tests.conformance.working import PATIENCE, until_status, working
 from tests.conformance.world import World
@@ -111,6 +111,19 @@ async def test_two_who_ask_at_once_are_both_answered(world: World) -> None:
         await asyncio.to_thread(heart.give_stack, request, "{}")
     await asyncio.to_thread(heart.close)
     assert len(await world.store.stacks(claim.id)) == 2
+
+
+async def test_a_worker_that_no_longer_holds_the_job_measures_itself_all_the_same(world: World) -> None:
+    claim = await world.running()
+    asked = await world.store.ask_stack(claim.id)
+    heart = world.store.open_heartbeat()
+    answers = StackAnswers(heart, lambda: claim_worker([asked]), {}, asyncio.get_running_loop(), threading.get_ident())
+    assert await asyncio.to_thread(answers.run_once) == 1
+    await asyncio.to_thread(heart.close)
+    answer = taken((await world.store.stacks(claim.id))[0])
+    assert answer["problem"] == ENDED
+    assert answer["lag"] is not None
+    assert answer["memory"] > 0
 
 
 def claim_worker(asked: list[JobStack | None]) -> str:

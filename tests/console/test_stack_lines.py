@@ -19,7 +19,7 @@ def test_what_is_cut_of_a_frame_ends_in_an_ellipsis() -> None:
     long = StackLine("app/nfs.py:41", "read_" * 12, "return 日本語の名前(" + "size, " * 20 + ")", False)
     stack = LiveStack(
         number=1, worker="vm:1", requested_at=NOW, taken_at=NOW, kind="task", problem="", frames=(short, long),
-        lag=0.01, memory=1 << 20, grown=None,
+        measured=True, lag=0.01, memory=1 << 20, grown=None,
     )  # fmt: skip
     lines = stack_lines([stack], False, RenderContext(NOW, UNICODE), 50)[-5:-1]
     texts = ["".join(part for part, _ in line) for line in lines]
@@ -41,3 +41,14 @@ def test_an_answer_with_numbers_that_are_none_is_drawn(number: str) -> None:
     stack = read_stack(JobStack(1, "a job", "vm:1", NOW, NOW, text))
     assert (stack.lag, stack.grown) == (None, None)
     assert stack_lines([stack], False, RenderContext(NOW, UNICODE), 60)
+
+
+def text_of(answer: str) -> str:
+    stack = read_stack(JobStack(1, "a job", "vm:1", NOW, NOW, answer))
+    return " ".join(part for line in stack_lines([stack], False, RenderContext(NOW, UNICODE), 200) for part, _ in line)
+
+
+def test_a_worker_that_measured_nothing_is_not_blamed() -> None:
+    assert "blocked" not in text_of('{"problem": "the job has ended, or was given back"}')
+    assert "blocked" not in text_of("[]")
+    assert "the event loop is blocked" in text_of('{"problem": "it is ending", "lag": null, "memory": 1}')

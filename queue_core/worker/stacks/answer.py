@@ -102,14 +102,16 @@ class StackAnswers:
     def _answer(self, request: StackRequest) -> dict[str, Any]:
         attempt = self._held.get(request.job_id)
         if attempt is None:
-            return {"problem": ENDED}
+            return self._facts() | {"problem": ENDED}
         # Before the loop is asked for its lag: by then the handler may be elsewhere.
         if attempt.child is not None:
             found = self._of_child(attempt.child)
         else:
             found = take(attempt, self._loop, self._thread) if attempt.started else {"problem": WAITS}
-        facts = {"lag": self._lag(), "running": attempt.run_us() / 1e6}
-        return self.memory.facts() | facts | found
+        return self._facts() | {"running": attempt.run_us() / 1e6} | found
+
+    def _facts(self) -> dict[str, Any]:
+        return self.memory.facts() | {"lag": self._lag()}
 
     def _lag(self) -> float | None:
         answered, began = threading.Event(), time.monotonic()
