@@ -26,6 +26,7 @@ from queue_core.client.middleware import Middleware
 from queue_core.errors import InvalidJob
 from queue_core.model.job import NewJob
 from queue_core.model.retry import Reschedule
+from queue_core.model.signature import class_name, message_of, readable
 from queue_core.model.text import safe
 from queue_core.model.validation import check_headers
 
@@ -150,8 +151,11 @@ def _note(span: Span, error: BaseException, stopping: str) -> str:
         span.set_attribute("queue_core.job.outcome", stopping)
         return ""
     late = isinstance(error, asyncio.CancelledError) and bool(stopping)
-    failed = "timeout" if late else type(error).__qualname__
+    failed = "timeout" if late else class_name(error)
     span.set_attribute("error.type", failed)
-    span.set_status(Status(StatusCode.ERROR, safe(str(error))))
-    span.record_exception(error)
+    span.set_status(Status(StatusCode.ERROR, safe(message_of(error))))
+    try:
+        span.record_exception(error)
+    except BaseException:  # noqa: BLE001 - a job's own class, which may raise anything
+        span.record_exception(readable(error))
     return failed

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -73,14 +74,14 @@ class Reports(Middleware):
 
     def _event(self, job: SettledJob, raised: BaseException | None) -> tuple[Any, Any]:
         options = sentry_sdk.get_client().options
-        event: Any
-        hint: Any
-        if raised is None:
-            # It ended in another process, by its time limit, or with its process: what is stored is all there is.
-            event, hint = {"message": job.error, "extra": {"traceback": job.traceback}}, {}
-        else:
+        # In another process, by its time limit, or with its process: what is stored is all there is.
+        event: Any = {"message": job.error, "extra": {"traceback": job.traceback}}
+        hint: Any = {}
+        if raised is not None:
             mechanism = {"type": "queue_core", "handled": False}
-            event, hint = event_from_exception(raised, client_options=options, mechanism=mechanism)
+            # A job's own class may raise anything where its names are read.
+            with suppress(BaseException):
+                event, hint = event_from_exception(raised, client_options=options, mechanism=mechanism)
         event["level"] = "error" if job.outcome == "dead" else "warning"
         event["logger"] = logger.name
         if job.signature:

@@ -19,6 +19,7 @@ from queue_core import JobContext, JobFailed, JobQueue, Reschedule, Retry
 from queue_core.integrations.otel import Tracing
 from tests.conformance.working import PATIENCE, until_status, working
 from tests.examples.blocks import blocks
+from tests.hostile import Nameless
 
 
 class Recorded:
@@ -175,6 +176,22 @@ async def test_an_attempt_that_was_stopped_did_not_fail(recorded: Recorded) -> N
         "late": ("timeout", None, StatusCode.ERROR),
         "again": (None, "rescheduled", StatusCode.UNSET),
     }
+
+
+async def test_a_class_that_does_not_answer_what_it_is_called_is_named_all_the_same(recorded: Recorded) -> None:
+    jobs = recorded.jobs
+
+    @jobs.task(retry=Retry(max_retries=0))
+    async def hostile() -> None:
+        raise Nameless("the disk is full")
+
+    async with jobs, working(jobs):
+        with pytest.raises(JobFailed, match="Nameless: the disk is full"):
+            await (await hostile.enqueue()).result(PATIENCE)
+    (span,) = recorded.spans("process default")
+    assert (span.attributes or {})["error.type"] == "tests.hostile.Nameless"
+    assert span.status.description == "the disk is full"
+    assert [event.name for event in span.events] == ["exception"]
 
 
 async def test_without_a_provider_nothing_is_added() -> None:

@@ -16,6 +16,7 @@ from queue_core import JobContext, JobFailed, JobQueue, Reschedule, Retry
 from queue_core.integrations.sentry import Reports
 from tests.conformance.working import PATIENCE, until_status, working
 from tests.examples.blocks import blocks
+from tests.hostile import Nameless
 
 DSN = "https://key@sentry.invalid/1"
 ONCE = Retry(max_retries=1, delay=0)
@@ -116,6 +117,23 @@ async def test_what_no_exception_shows_is_reported_as_it_is_stored(events: list[
     assert event["message"] == "TimeLimitExceeded: ran longer than its time limit of 0.05 s"
     assert "Traceback" in event["extra"]["traceback"]
     assert parse_link(event["contexts"]["job"]["open"]).context == ""
+
+
+async def test_a_class_that_does_not_answer_what_it_is_called_is_reported_as_it_is_stored(
+    events: list[dict[str, Any]],
+) -> None:
+    jobs = JobQueue(memory=True)
+    jobs.middleware(Reports())
+
+    @jobs.task(retry=ONCE)
+    async def hostile() -> None:
+        raise Nameless("the disk is full")
+
+    async with jobs, working(jobs):
+        await dead(jobs, "hostile")
+    (event,) = events
+    assert event["message"].endswith("Nameless: the disk is full")
+    assert event["level"] == "error"
 
 
 async def test_what_a_handler_sends_has_the_ids_of_its_job(events: list[dict[str, Any]]) -> None:
