@@ -9,7 +9,6 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from jobconsole.core.contexts import EVERY_SECONDS, ContextLine, Places
-from jobconsole.core.listing import TableCursor
 from jobconsole.format import humanize
 from jobconsole.format.spans import Line, RenderContext, Spans, wrap
 from jobconsole.present.columns import LATE, number
@@ -79,7 +78,7 @@ class ContextTable(Table[ContextLine]):
     empty = "no contexts are configured"
 
     def __init__(self) -> None:
-        super().__init__(CONTEXTS, TableCursor(lambda line: line.name), id="contexts")
+        super().__init__(CONTEXTS, lambda line: line.name, id="contexts")
 
     def heading(self) -> Spans:
         """Title with how many there are."""

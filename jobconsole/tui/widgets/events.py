@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from jobconsole.actions.plan import Choice, Target
 from jobconsole.core.events import KEPT, EventLine
-from jobconsole.core.listing import TableCursor
 from jobconsole.format.humanize import clock, exact, plural
 from jobconsole.format.spans import Line, Spans, wrap
 from jobconsole.present.columns import EVENTS
@@ -34,7 +33,7 @@ class EventTable(Table[EventLine]):
     NEVER: ClassVar[dict[str, str]] = off_for_jobs("open the job first (Enter)", "cancel", "export")
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(EVENTS, TableCursor(lambda line: line.key), id=id)
+        super().__init__(EVENTS, lambda line: line.key, id=id)
         self.where = Filter()
         # the total of events when it was held still; None while it follows
         self.held: int | None = None

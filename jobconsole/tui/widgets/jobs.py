@@ -12,7 +12,7 @@ from textual.message import Message
 
 from jobconsole.actions import edit
 from jobconsole.actions.plan import ACTS_ON, Choice, Target, changeable_only, facts_of
-from jobconsole.core.listing import TableCursor, Window
+from jobconsole.core.listing import Window
 from jobconsole.core.rows import JobLine
 from jobconsole.format.humanize import exact, plural
 from jobconsole.format.spans import Spans
@@ -42,7 +42,7 @@ class JobTable(MarkTable[JobLine]):
             self.problem = problem
 
     def __init__(self, columns: Sequence[Column[JobLine]], title: str, *, id: str | None = None) -> None:
-        super().__init__(columns, TableCursor(lambda job: job.id), id=id)
+        super().__init__(columns, lambda job: job.id, id=id)
         self.title = title
         self.order: Order = "newest"
         self.window: Window | None = None

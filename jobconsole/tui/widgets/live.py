@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from jobconsole.actions.plan import NOT_ON_RUNNING, Choice, Target
 from jobconsole.core.latency import TypeLine
-from jobconsole.core.listing import TableCursor
 from jobconsole.core.rows import QueueLine
 from jobconsole.core.running import LIVE_LIMIT, RunningJob, StableRows
 from jobconsole.format import humanize
@@ -112,7 +111,7 @@ class QueueTable(Table[QueueLine]):
     still = False
 
     def __init__(self, columns: Sequence[Column[QueueLine]], *, id: str | None = None) -> None:
-        super().__init__(columns, TableCursor(lambda queue: queue.name), id=id)
+        super().__init__(columns, lambda queue: queue.name, id=id)
 
     def heading(self) -> Spans:
         """Title."""
@@ -167,7 +166,7 @@ class RunningTable(Table[RunningJob]):
     gone, alarming = "job ended", False
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(RUNNING_JOBS, TableCursor(lambda job: job.id), id=id)
+        super().__init__(RUNNING_JOBS, lambda job: job.id, id=id)
         self._stable_rows = StableRows()
         self._busy_at: float | None = None
 
@@ -264,7 +263,7 @@ class TypeTable(Table[TypeLine]):
     still = False
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(TYPES, TableCursor(lambda line: line.type), id=id)
+        super().__init__(TYPES, lambda line: line.type, id=id)
 
     def heading(self) -> Spans:
         """Title."""
@@ -293,7 +292,7 @@ class WorkerTable(Table[WorkerInfo]):
     still = False
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(WORKERS, TableCursor(lambda worker: worker.id), id=id)
+        super().__init__(WORKERS, lambda worker: worker.id, id=id)
 
     def heading(self) -> Spans:
         """Title."""

@@ -10,7 +10,6 @@ from typing import ClassVar
 from textual.message import Message
 
 from jobconsole.actions.plan import Choice, Target, one_job
-from jobconsole.core.listing import TableCursor
 from jobconsole.core.progress import OperationLine, OperationPages, matching, operations_line
 from jobconsole.core.rows import JobLine
 from jobconsole.format.spans import Line, Spans
@@ -49,7 +48,7 @@ class OperationTable(Table[OperationLine]):
             self.problem = problem
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(OPERATIONS, TableCursor(lambda line: line.key), id=id)
+        super().__init__(OPERATIONS, lambda line: line.key, id=id)
         self.pages = OperationPages()
         self.where = Filter()
         # an operation that the cursor is to go to once it is there
@@ -184,7 +183,7 @@ class MemberTable(Table[JobLine]):
     still = False
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(MEMBERS, TableCursor(lambda job: job.id), id=id)
+        super().__init__(MEMBERS, lambda job: job.id, id=id)
         self.line: OperationLine | None = None
 
     def heading(self) -> Spans:

@@ -10,7 +10,6 @@ from typing import ClassVar
 from textual.message import Message
 
 from jobconsole.actions.plan import Choice, Target, one_job
-from jobconsole.core.listing import TableCursor
 from jobconsole.core.schedules import ORDERS, ScheduleLine, TickLine, matching
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, RenderContext, Spans
@@ -48,7 +47,7 @@ class ScheduleTable(Table[ScheduleLine]):
             self.problem = problem
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(SCHEDULES, TableCursor(lambda line: line.name), id=id)
+        super().__init__(SCHEDULES, lambda line: line.name, id=id)
         self.where = Filter()
         self.order = 0
         # None: not loaded yet
@@ -158,7 +157,7 @@ class TickTable(Table[TickLine]):
             self.problem = problem
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(TICKS, TableCursor(lambda line: line.key), id=id)
+        super().__init__(TICKS, lambda line: line.key, id=id)
         self.schedule = ""
         self.label = ""
         self._read_at = 0.0

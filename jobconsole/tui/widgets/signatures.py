@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from jobconsole.actions.plan import NOT_CANCELLED, ON_DEAD, Choice, Target, dead_of, dead_only
 from jobconsole.core.latency import word
-from jobconsole.core.listing import TableCursor
 from jobconsole.core.rows import LONGEST_LINE, LONGEST_NAME, held_order
 from jobconsole.core.snapshot import SnapshotNeeds
 from jobconsole.format.cuts import dominant, shared
@@ -57,9 +56,7 @@ class SignatureTable(MarkTable[SignatureInfo]):
     still = False
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(
-            signature_columns(word(SnapshotNeeds().window)), TableCursor(lambda info: info.signature), id=id
-        )
+        super().__init__(signature_columns(word(SnapshotNeeds().window)), lambda info: info.signature, id=id)
         # the type that nearly all are of; "": there is none
         self.usual = ""
         # the rows are in the order that was asked for, and do not only keep their places

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from textual import events
 from textual.message import Message
 
-from jobconsole.core.listing import TableCursor
 from jobconsole.format.spans import Line, RenderContext, Spans, fit, grounded, wrap
 from jobconsole.present.layout import Column, fit_columns, row_spans
+from jobconsole.tui.base.cursor import TableCursor
 from jobconsole.tui.widgets.pane import Extent, Pane
 from queue_core.model.text import safe
 
@@ -52,10 +52,10 @@ class Table(Pane, Generic[T]):
             super().__init__()
             self.table_id = table_id
 
-    def __init__(self, columns: Sequence[Column[T]], selection: TableCursor[T], *, id: str | None = None) -> None:
+    def __init__(self, columns: Sequence[Column[T]], key_of: Callable[[T], str], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.columns = columns
-        self.selection = selection
+        self.selection = TableCursor(key_of)
 
     @property
     def titled(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobconsole.core.listing import TableCursor
+from jobconsole.tui.base.cursor import TableCursor
 
 HEIGHT = 5
 
