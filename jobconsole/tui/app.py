@@ -209,7 +209,8 @@ class ConsoleApp(InTurn, inherit_bindings=False):
         text = self._notices.due(time.monotonic())
         if not text:
             return
-        self.show_notice(text, "bad")
+        if self.view is not None:
+            self.view.notice.show_next(text, "bad")
         thresholds = self.context.thresholds
         if thresholds.bell:
             self.bell()

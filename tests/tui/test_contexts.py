@@ -16,6 +16,7 @@ from jobconsole.present.layout import fit_columns
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.base.themes import CONTEXT_COLOURS, DAY, NIGHT, Palette
 from jobconsole.tui.screens.contexts import CONTEXTS
+from jobconsole.tui.widgets import footer
 from queue_core import JobQueue
 from queue_core.model.states import Status
 from tests.conformance.making import failure
@@ -75,6 +76,22 @@ async def test_a_new_signature_rings_once_and_notifies(
         await dead(world, 1, smtp(), type="send_email", queue="mail")
         await seat.until("12 jobs")
         assert len(written) == 2
+
+
+async def test_an_alarm_waits_until_the_answer_to_a_key_was_read(
+    sit: Sit, world: World, buried: Buried, written: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(footer, "READ_SECONDS", 1e6)
+    async with sit(context=ContextInfo("prod", "PROD", "", Thresholds(dead=12))) as seat:
+        await seat.ready()
+        await seat.press("p")
+        await seat.until("screen held, p resumes")
+        await dead(world, 2, smtp(), type="send_email", queue="mail")
+        await seat.until(lambda: "\a" in written)
+        assert "screen held, p resumes" in seat.text()
+        monkeypatch.setattr(footer, "READ_SECONDS", 0.0)
+        seat.view.notice._follow()
+        await seat.until("12 dead jobs (threshold 12)")
 
 
 async def test_a_quiet_threshold_only_speaks(sit: Sit, buried: Buried, written: list[str]) -> None:

@@ -13,6 +13,7 @@ from jobconsole.format.spans import Line, Span, Spans, fit, width_of
 from jobconsole.present.columns import BAR as PROGRESS
 from jobconsole.present.columns import bar
 from jobconsole.tui.base.bindings import BAR, Action
+from jobconsole.tui.base.host import sure
 from jobconsole.tui.widgets.pane import LineWidget
 from queue_core.errors import OutcomeUnknown, QueueCoreError, StoreRefused, StoreUnavailable
 from queue_core.model.text import safe
@@ -78,6 +79,8 @@ def _key(action: Action, label: str, off: bool) -> list[Span]:
 
 SHOWN_SECONDS = 12.0
 """How long a sentence stays, if no other one comes."""
+READ_SECONDS = 4.0
+"""How long one stays before another that answers no key, such as an alarm."""
 
 
 def short_failure(error: QueueCoreError) -> str:
@@ -97,12 +100,31 @@ class Notice(LineWidget):
         self._text: Span = ("", "text")
         # what is shown where the line is too narrow for it; "" for its beginning
         self._short = ""
-        self._until = 0.0
+        self._since = self._until = 0.0
+        # what is shown next, "" for nothing, and whether a timer waits to do so
+        self._next: Span = ("", "text")
+        self._waiting = False
 
     def show(self, text: str, tone: str = "text", short: str = "") -> None:
         """Show a sentence for a while, or a `short` one where the line is too narrow."""
-        self._text, self._short, self._until = (safe(text), tone), safe(short), time.monotonic() + SHOWN_SECONDS
+        self._text, self._short, self._since = (safe(text), tone), safe(short), time.monotonic()
+        self._until = self._since + SHOWN_SECONDS
         self.repaint()
+
+    def show_next(self, text: str, tone: str) -> None:
+        """Show a sentence that answers no key: behind one that was not shown for long enough to be read."""
+        self._next = (text, tone)
+        if not self._waiting:
+            self._follow()
+
+    def _follow(self) -> None:
+        wait = self._since + READ_SECONDS - time.monotonic()
+        self._waiting = bool(self._next[0] and self.text) and wait > 0
+        if self._waiting:
+            sure(self.set_timer(wait, self._follow))
+        elif self._next[0]:
+            following, self._next = self._next, ("", "text")
+            self.show(*following)
 
     def fail(self, error: QueueCoreError) -> None:
         """Show why a change or a read failed."""
@@ -110,6 +132,8 @@ class Notice(LineWidget):
 
     def drop(self, reason: str) -> None:
         """Take a sentence away that ends with a reason, which holds no more."""
+        if self._next[0].endswith(reason):
+            self._next = ("", "text")
         if self.text.endswith(reason):
             self.show("")
 
