@@ -20,6 +20,8 @@ ASK_OFTEN_SECONDS = 15.0
 """Seconds after a failed claim during which each heartbeat asks; later each one that renews all leases."""
 KEEP_SECONDS = 600.0
 """Seconds after which it is taken for not carried out: a server may have been frozen with it, but for how long?"""
+MAX_NUMBER = 2**31 - 1
+"""The last number of a claim: what the integer of a database holds."""
 MAX_CLAIMS = 1000
 """Claims in doubt that are remembered: the newest."""
 
@@ -43,7 +45,8 @@ class Claims:
         """Return the number of a claim that is about to be sent; one that is sent again keeps its number."""
         with self._lock:
             if not number:
-                self._last = number = self._last + 1
+                # From 1 again: at 1,000 a second the last one comes after 25 days.
+                self._last = number = self._last % MAX_NUMBER + 1
             self._open[number] = queue
             return number
 

@@ -13,6 +13,7 @@ from queue_core.model.settings import JobsSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.queue import JobQueue
 from queue_core.worker import fetcher
+from queue_core.worker.claims import MAX_NUMBER, Claims
 from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE, subscribed, until, working
 
@@ -124,6 +125,26 @@ async def test_a_worker_that_is_waiting_starts_at_once(jobs: JobQueue) -> None:
             before = time.monotonic()
             waits.append(await (await now.enqueue()).result(PATIENCE) - before)
     assert min(waits) < 0.5  # the audit alone would take a second
+
+
+async def test_claims_begin_at_the_first_number_again_behind_the_last(
+    jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Claims.begin
+
+    def near_the_end(self: Claims, queue: str, number: int = 0) -> int:
+        if not self._last:
+            self._last = MAX_NUMBER - 2
+        return real(self, queue, number)
+
+    monkeypatch.setattr(Claims, "begin", near_the_end)
+
+    @jobs.task(queue="work")
+    async def task() -> None: ...
+
+    async with working(jobs, concurrency=1):
+        for _ in range(6):
+            await (await task.enqueue()).result(PATIENCE)
 
 
 async def test_two_workers_share(jobs: JobQueue) -> None:
