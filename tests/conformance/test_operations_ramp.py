@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 from math import inf
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -126,15 +128,31 @@ async def test_outcomes_are_counted_until_the_last_job_has_ended(world: World, m
     number = (await started(world, ids)).number
     assert (await operations.step(number, 10)).operation.state == "done"
     claims = [await world.claim_job(job_id) for job_id in ids]
-    counts = verdict.OutcomeCounts(operations)
+    counts = verdict.OutcomeCounts(operations, world.inspector)
     seen = []
     for claim in claims:
         await world.settle(claim, "completed")
         await counts.run_once()
-        counts = verdict.OutcomeCounts(operations) if claim is claims[1] else counts
+        counts = verdict.OutcomeCounts(operations, world.inspector) if claim is claims[1] else counts
         seen.append((await operations.get(number)).outcomes)
     assert seen == [Outcomes(3, 1, 0, 2), Outcomes(3, 2, 0, 1), Outcomes(3, 3, 0, 0)]
     assert await operations.list_uncounted(10) == []
+
+
+async def test_a_leader_whose_clock_is_ahead_makes_no_outcome_final(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ahead = SimpleNamespace(time=lambda: time.time() + 8 * 86400, monotonic=time.monotonic)
+    monkeypatch.setattr(verdict, "time", ahead)
+    monkeypatch.setattr(verdict, "MAX_RECOUNT_SECONDS", 0.0)
+    operations, ids = world.operations, await dead(world, 1)
+    number = (await started(world, ids)).number
+    await operations.step(number, 10)
+    counts = verdict.OutcomeCounts(operations, world.inspector)
+    await counts.run_once()
+    await world.settle(await world.claim_job(ids[0]), "completed")
+    await counts.run_once()
+    assert (await operations.get(number)).outcomes == Outcomes(1, 1, 0, 0)
 
 
 async def test_a_new_leader_notes_no_fewer_than_the_one_before(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +167,10 @@ async def test_a_new_leader_notes_no_fewer_than_the_one_before(world: World, mon
     operations = world.operations
     number = (await started(world, await dead(world, 3))).number
     await operations.step(number, 10)
-    counts, later = verdict.OutcomeCounts(operations), verdict.OutcomeCounts(operations)
+    counts, later = (
+        verdict.OutcomeCounts(operations, world.inspector),
+        verdict.OutcomeCounts(operations, world.inspector),
+    )
     for _ in range(3):
         await counts.run_once()
     assert (await operations.get(number)).outcomes == Outcomes(3, 0, 0, 3)
@@ -165,7 +186,7 @@ async def test_each_part_is_read_until_its_jobs_have_ended(world: World, monkeyp
     operations, ids = world.operations, await dead(world, 3)
     number = (await started(world, ids)).number
     await operations.step(number, 10)
-    counts = verdict.OutcomeCounts(operations)
+    counts = verdict.OutcomeCounts(operations, world.inspector)
     await counts.run_once()
     assert (await operations.get(number)).outcomes == Outcomes(3, 0, 0, 3)
     for job_id in ids:

@@ -369,8 +369,18 @@ ABOVE = (
         "outcomes-are-final-when-the-operation-has-ended",
         "client/operating/verdict.py",
         ("conformance/test_operations_ramp.py",),
-        ("final = operation.ended and (known or over > FINAL_COUNT_SECONDS)", "final = operation.ended"),
+        (
+            "final = operation.ended and (known or (over > FINAL_COUNT_SECONDS and await self._is_over(operation)))",
+            "final = operation.ended",
+        ),
         keyword="last_job_has_ended and memory",
+    ),
+    of_worker(
+        "the-leader-s-clock-makes-outcomes-final",
+        "client/operating/verdict.py",
+        ("conformance/test_operations_ramp.py",),
+        (" and await self._is_over(operation)", ""),
+        keyword="clock and memory",
     ),
     of_worker(
         "worker-counts-leases-from-the-answer",

@@ -44,7 +44,7 @@ class Executor:
         self._effects = effects
         self._inspector = inspector
         self._releases = ReleaseWatch(store, inspector)
-        self._counts = OutcomeCounts(store)
+        self._counts = OutcomeCounts(store, inspector)
         # operation -> time.monotonic of the next read of its outcomes
         self._poll_at: dict[int, float] = {}
         # operation -> members to take one by one, after a step of many failed

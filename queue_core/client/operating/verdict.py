@@ -153,8 +153,9 @@ FINAL_COUNT_SECONDS = 7 * 86400.0
 class OutcomeCounts:
     """Counts what became of the jobs of operations, in parts of `VERDICT_JOBS` members; the leader of workers does."""
 
-    def __init__(self, store: OperationStore) -> None:
+    def __init__(self, store: OperationStore, inspector: Inspector) -> None:
         self._store = store
+        self._inspector = inspector
         # operation -> part, from 0 -> what was read last
         self._parts: dict[int, dict[int, Outcomes]] = {}
         # operation -> the part that is read next
@@ -190,11 +191,17 @@ class OutcomeCounts:
             parts[part] = await self._store.outcomes(number, VERDICT_JOBS, part * VERDICT_JOBS, end)
         counted = Outcomes(*(sum(counts) for counts in zip(*parts.values(), strict=True))) if parts else None
         known = counted is None or (counted.looked == operation.processed and not counted.unfinished)
-        final = operation.ended and (known or over > FINAL_COUNT_SECONDS)
+        final = operation.ended and (known or (over > FINAL_COUNT_SECONDS and await self._is_over(operation)))
         if counted is not None and operation.outcomes is not None and counted.looked < operation.outcomes.looked:
             counted = operation.outcomes  # a new leader has not read all of its parts yet
         if final or counted != operation.outcomes:
             await self._store.note_outcomes(number, counted, final)
+
+    async def _is_over(self, operation: Operation) -> bool:
+        """Ask the store's clock, where this machine's has it that an operation has ended long ago."""
+        assert operation.finished_at is not None
+        now = (await self._inspector.overview()).now
+        return (now - operation.finished_at).total_seconds() > FINAL_COUNT_SECONDS
 
     def _wanted(self, operation: Operation, parts: dict[int, Outcomes]) -> list[int]:
         """Return some parts that may have changed, other ones in each round."""
