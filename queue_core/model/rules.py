@@ -98,7 +98,9 @@ def parse_rate(value: object) -> float | None:
     return rate
 
 
-Most = Annotated[int | None, Field(ge=0)]
+MAX_COUNT = 2**31 - 1
+"""What an integer of a database holds."""
+Most = Annotated[int | None, Field(ge=0, le=MAX_COUNT)]
 Rate = Annotated[float | None, BeforeValidator(parse_rate)]
 """Starts a second."""
 
@@ -126,9 +128,9 @@ class QueueRules(SettingsModel):
     # a dead job holds up its ordering key until it is retried or deleted
     dead_blocks_key: bool = False
     # jobs running at a time, over all workers
-    concurrency: Annotated[int | None, Field(ge=1)] = None
+    concurrency: Annotated[int | None, Field(ge=1, le=MAX_COUNT)] = None
     # jobs of one ordering key running at a time
-    key_concurrency: Annotated[int, Field(ge=1)] = 1
+    key_concurrency: Annotated[int, Field(ge=1, le=MAX_COUNT)] = 1
     # starts a second over all workers, with a burst of one second
     rate: Rate = None
     # the end of each job, with its result, is published on a channel of its own

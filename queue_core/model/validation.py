@@ -12,7 +12,7 @@ from math import isnan
 from numbers import Real
 from typing import Annotated, Any, ClassVar, SupportsInt
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob
 from queue_core.model.operation import Rollout
@@ -60,14 +60,18 @@ def parse_size(value: object) -> int:
     raise ValueError(f"{value!r} is no size; write bytes, or for example 64KiB or 1MiB")
 
 
+MAX_DELAY_SECONDS = 100 * 366 * 86400.0
+"""Seconds; a job that is due in more than a hundred years is a mistake in a unit."""
+
+
 def _or_never(value: object) -> float | None:
     return None if value is None or value == "never" else parse_duration(value)
 
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 """Seconds."""
-Retention = Annotated[float | None, BeforeValidator(_or_never)]
-"""Seconds, or None for never."""
+Retention = Annotated[float | None, BeforeValidator(_or_never), Field(le=MAX_DELAY_SECONDS)]
+"""Seconds, 100 years at most, or None for never."""
 Size = Annotated[int, BeforeValidator(parse_size)]
 """Bytes."""
 
@@ -106,8 +110,6 @@ def first_problem(error: ValidationError) -> tuple[list[str], str]:
 LONGEST_NAME = 200
 """Characters of a queue's or a type's name."""
 MAX_TAGS = 32
-MAX_DELAY_SECONDS = 100 * 366 * 86400.0
-"""Seconds; a job that is due in more than a hundred years is a mistake in a unit."""
 
 
 def check_name(name: object, what: str) -> str:

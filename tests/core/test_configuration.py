@@ -244,6 +244,18 @@ class TestMistakes:
             ("jobs: {postgres: {timeout: 0s}}", "jobs.postgres.timeout: must be greater than 0"),
             ("jobs: {sqlite: {timeout: 0}}", "jobs.sqlite.timeout: must be greater than 0"),
             ("jobs: {defaults: {lease: 9999999999}}", "jobs.defaults.lease: must be less than or equal to 3162240000"),
+            (
+                "jobs: {retention: {completed: 3500000d}}",
+                "jobs.retention.completed: must be less than or equal to 3162240000",
+            ),
+            (
+                "jobs: {queues: {a: {concurrency: 3000000000}}}",
+                "jobs.queues.a.concurrency: must be less than or equal to 2147483647",
+            ),
+            (
+                "jobs: {queues: {a: {bandLimits: {high: 3000000000}}}}",
+                "jobs.queues.a.band_limits.high: must be less than or equal to 2147483647",
+            ),
         ],
     )  # fmt: skip
     def test_a_value_that_does_not_fit_names_its_source_and_key(self, text: str, sentence: str) -> None:
