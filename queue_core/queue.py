@@ -17,6 +17,7 @@ from queue_core.client.enqueue import Enqueuer
 from queue_core.client.feed import EventFeed
 from queue_core.client.finding.inspector import finding
 from queue_core.client.health import Health, Stats, health, stats
+from queue_core.client.joblist import JobList
 from queue_core.client.lifespan import LifespanFunction, Lifespans
 from queue_core.client.middleware import Hooks, Middleware
 from queue_core.client.operating.filters import SavedFilters
@@ -456,8 +457,13 @@ class JobQueue(Housed, JobVerbs):
         """Enqueue one job a payload, all or none; omitted options come from the registered task."""
         closes = self._home.closes
         try:
-            jobs = await self._build(type_, payloads, options)
-            inserted = await self._enqueuer.insert(jobs, options.connection)
+            listed = self._list_of(type_, payloads, options)
+            if listed.is_long and not self.hooks.before:
+                await self.backend()
+                inserted = await self._enqueuer.insert_list(listed, options.connection)
+            else:
+                jobs = await self._built(listed)
+                inserted = await self._enqueuer.insert(jobs, options.connection)
         except StoreUnavailable as error:
             raise self._home.reason(error, closes) from error.__cause__
         return [JobHandle(self, one.id, one.queue, type_, one.created) for one in inserted]
@@ -466,17 +472,19 @@ class JobQueue(Housed, JobVerbs):
         self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions
     ) -> Callable[[Any], Coroutine[Any, Any, list[Inserted]]]:
         """Build the jobs of a call; return what writes them on a blocking connection, in the thread of its owner."""
-        return await self._enqueuer.prepare(await self._build(type_, payloads, options))
+        jobs = await self._built(self._list_of(type_, payloads, options))
+        return await self._enqueuer.prepare(jobs)
 
-    async def _build(
-        self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions
-    ) -> Sequence[NewJob]:
-        dump = partial(self.tasks.dumped, type_)
-        jobs: Sequence[NewJob] = await self._enqueuer.build(type_, payloads, self._completed(type_, options), dump)
+    async def _built(self, listed: JobList) -> Sequence[NewJob]:
+        jobs: Sequence[NewJob] = await listed.whole()
         if self.hooks.before:
             jobs = await self.hooks.before_enqueue(jobs)
         await self.backend()
         return jobs
+
+    def _list_of(self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions) -> JobList:
+        dump = partial(self.tasks.dumped, type_)
+        return self._enqueuer.list_of(type_, payloads, self._completed(type_, options), dump)
 
     def _completed(self, type_: str, options: EnqueueOptions) -> EnqueueOptions:
         if type_ not in self.tasks or None not in (options.queue, options.priority, options.max_retries):

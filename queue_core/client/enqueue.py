@@ -3,49 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from queue_core.client.effects import CreationEffects
+from queue_core.client.joblist import Dump, JobFactory, JobList, PartsEnded
 from queue_core.client.lock_waiters import BATCH_LOCK_SECONDS, Answer, LockWaiters, Refusal, needs_locks
 from queue_core.client.tasks import EnqueueOptions
 from queue_core.errors import InvalidJob, QueueClosed, StoreUnavailable
-from queue_core.model.codec import encode_payload
-from queue_core.model.job import NO_HEADERS, Inserted, NewJob, new_id, random_source, weight_of
-from queue_core.model.rules import Priority, parse_priority, rules_of
+from queue_core.model.job import Inserted, NewJob, weight_of
 from queue_core.model.settings import JobsSettings
-from queue_core.model.validation import (
-    check_delay,
-    check_headers,
-    check_key,
-    check_max_retries,
-    check_name,
-    check_queue_name,
-    check_run_at,
-    check_tags,
-)
 from queue_core.ports.backend import Backend
 from queue_core.ports.locks import LockHeld, LockingStore
 from queue_core.ports.offers import OfferingStore
 from queue_core.ports.replicas import ReplicatedStore, RestoringStore
 from queue_core.ports.store import JoiningStore
-from queue_core.runtime import ENCODED_AT_ONCE, Batcher, Pacing
+from queue_core.ports.streams import StreamingStore
+from queue_core.runtime import MAX_STATEMENT_LENGTH, Batcher
 
-PAYLOADS_PER_CHECK = 16
-"""Payloads that are encoded before their sizes are checked."""
 MAX_BATCH_JOBS = 1000
 """Jobs of different callers that one statement gathers at most; a single caller's list is never torn apart."""
 
 MAX_SEPARATE_QUEUES = 1000
 """Queues whose batches are kept apart while they are idle."""
-
-_new = tuple.__new__
-_Checked = tuple[str, tuple[Any, ...], dict[str, str]]
-"""A queue, priority to tags as a job has them, and headers."""
-Dump = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]]
-
 
 _Later = asyncio.Future[Answer]
 """The answer to a call that waits for a lock."""
@@ -70,6 +51,7 @@ class Enqueuer:
         self._backend = backend
         self._offering = backend.store if isinstance(backend.store, OfferingStore) else None
         self._locking = backend.store if isinstance(backend.store, LockingStore) else None
+        self._streaming = backend.store if isinstance(backend.store, StreamingStore) else None
         self._settings = settings
         self._rules = settings.rules
         self._seconds = settings.store_timeout
@@ -77,11 +59,12 @@ class Enqueuer:
         self._apart = self._offering is not None and self._offering.apart
         self._held = LockWaiters(self._flush_held, self._rules, self._seconds)
         self._batches = self._make_batches()
+        # One at a time, as the store writes them.
+        self._lists: Batcher[JobList, Sequence[Inserted]] = Batcher(self._flush_list, 1)
+        self._lists.limit_waits(self._seconds, self._no_answer)
         # by queue, where they are apart
         self._apart_batches: dict[str, _Batches] = {}
-        self._pacing = Pacing()
-        # the type and options that were checked last, and what came of it
-        self._checked: tuple[str | None, EnqueueOptions | None, _Checked] = (None, None, ("", (), NO_HEADERS))
+        self._factory = JobFactory(settings)
         self._effects = CreationEffects(lambda: self._backend)
         if isinstance(backend.store, RestoringStore):
             backend.store.on_restored(self._effects.add)
@@ -110,68 +93,26 @@ class Enqueuer:
     def _no_answer(self) -> StoreUnavailable:
         return StoreUnavailable(self._backend.store.name, f"no answer within {self._seconds:g} s")
 
-    async def build(
+    def list_of(
         self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions, dump: Dump
-    ) -> list[NewJob]:
-        """Return the jobs of a call, whose payloads `dump` brings into their JSON form; nothing is written yet.
+    ) -> JobList:
+        """Return the jobs of a call, to be built; `dump` brings payloads into their JSON form."""
+        return JobList(self._factory, type_, payloads, options, dump)
+
+    async def insert_list(self, jobs: JobList, connection: Any = None) -> Sequence[Inserted]:
+        """Build and write the jobs of a long list, all or none; see `insert`.
+
+        A store that can do so begins to write it before all of it is built.
 
         Raises:
-            InvalidJob: an item cannot become a job; the message names it.
+            InvalidJob: an item cannot become a job; the message names it. Nothing was written.
         """
-        jobs: list[NewJob] = []
-        payloads, step = tuple(payloads), PAYLOADS_PER_CHECK
-        while True:
-            if self._pacing.due:
-                await self._pacing.turn()
-            made = self._build(type_, dump(payloads[len(jobs) : len(jobs) + step]), options)
-            jobs += made
-            size = weight_of(made)
-            self._pacing.note(size)
-            if len(jobs) >= len(payloads):
-                return jobs
-            step = max(1, step * ENCODED_AT_ONCE // size) if size >= ENCODED_AT_ONCE else 4 * step
-
-    def _build(self, type_: str, payloads: Sequence[Mapping[str, Any]], options: EnqueueOptions) -> list[NewJob]:
-        known_type, known_options, checked = self._checked
-        if options is not known_options or type_ != known_type:
-            checked = self._check(type_, options)
-            # What can be changed from outside, or may be over by the next call, is checked each time.
-            # And what belongs to the caller is not kept beyond its call: an open transaction would stay open with it.
-            if (
-                options.tags is None
-                and options.headers is None
-                and options.run_at is None
-                and options.connection is None
-            ):
-                self._checked = type_, options, checked
-        queue, given, headers = checked
-        limit = self._settings.limits.payload
-        given = (*given, self._ordering_key(queue, options), *_unique_key(type_, options), headers)
-        if len(payloads) == 1:
-            return [NewJob(new_id(), queue, type_, encode_payload(payloads[0], limit), *given)]
-        texts = [encode_payload(payload, limit) for payload in payloads]
-        # As `NewJob(…)` makes them, in half of the time.
-        return [
-            _new(NewJob, (i, queue, type_, text, *given)) for i, text in zip(new_ids(len(texts)), texts, strict=True)
-        ]
-
-    def _check(self, type_: str, options: EnqueueOptions) -> _Checked:
-        queue = check_queue_name("default" if options.queue is None else options.queue)
-        check_name(type_, "the type's name")
-        priority = int(Priority.NORMAL) if options.priority is None else parse_priority(options.priority)
-        if options.delay is not None and options.run_at is not None:
-            raise InvalidJob("give either delay or run_at, not both")
-        delay = 0.0 if options.delay is None else check_delay(options.delay)
-        run_at = None if options.run_at is None else check_run_at(options.run_at)
-        retries = options.max_retries
-        retries = self._settings.defaults.max_retries if retries is None else check_max_retries(retries)
-        tags = check_tags(options.tags or ())
-        headers = NO_HEADERS if options.headers is None else check_headers(options.headers)
-        return queue, (priority, delay, run_at, retries, tags), headers
-
-    def _ordering_key(self, queue: str, options: EnqueueOptions) -> str | None:
-        given = None if options.ordering_key is None else check_key(options.ordering_key, "ordering_key")
-        return rules_of(self._rules, queue).key_of(given)
+        if self._streaming is not None and connection is None:
+            first, weight = jobs.begin()
+            if weight <= MAX_STATEMENT_LENGTH and not needs_locks(first, self._rules):
+                (inserted,) = await self._lists.put([jobs])
+                return inserted
+        return await self.insert(await jobs.whole(), connection)
 
     async def insert(self, jobs: Sequence[NewJob], connection: Any = None) -> Sequence[Inserted]:
         """Write jobs, all or none; when this returns they are durable, and are offered meanwhile.
@@ -238,6 +179,23 @@ class Enqueuer:
             await self._effects.add(jobs, inserted)
         return inserted
 
+    async def _flush_list(self, lists: list[JobList]) -> list[Sequence[Inserted]]:
+        """Write a list that the store takes in parts."""
+        (jobs,) = lists
+        assert self._streaming is not None
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + self._seconds
+        try:
+            inserted = await self._streaming.insert_parts(jobs)
+        except PartsEnded:
+            return [await self._flush(await jobs.whole())]
+        except StoreUnavailable:
+            if loop.time() >= ends:
+                raise
+            inserted = await self._insert_rest(await jobs.whole())
+        await self._effects.add(await jobs.whole(), inserted)
+        return [inserted]
+
     async def _flush_again(self, jobs: list[NewJob]) -> list[Inserted]:
         inserted = await self._insert_rest(jobs)
         await self._effects.add(jobs, inserted)
@@ -282,41 +240,9 @@ class Enqueuer:
 
     async def drain(self) -> None:
         """Wait until all added jobs are written and offered."""
+        await self._lists.drain()
         for one in (self._batches, *self._apart_batches.values()):
             await one.plain.drain()
             await one.locking.drain()
         await self._held.drain()
         await self._effects.drain()
-
-
-def new_ids(count: int) -> list[str]:
-    """Return so many ids, as `new_id` does, in half of the time; in order, so that they fill the pages of indexes.
-
-    In any order of the random part, pages split in their middle: that took a tenth of what PostgreSQL writes ahead.
-    """
-    begin = f"{time.time_ns() // 1_000_000:012x}"
-    begin, end = f"{begin[:8]}-{begin[8:]}-7", f"{random_source.getrandbits(76 * count):0{19 * count}x}"
-    # Three digits, one of the variant, of which two bits are given, fifteen.
-    ids = [
-        f"{begin}{end[at : at + 3]}-{_VARIANT[end[at + 3]]}{end[at + 4 : at + 7]}-{end[at + 7 : at + 19]}"
-        for at in range(0, 19 * count, 19)
-    ]
-    ids.sort()
-    return ids
-
-
-_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
-
-
-def _unique_key(type_: str, options: EnqueueOptions) -> tuple[str | None, float | None]:
-    if options.unique is None:
-        if options.unique_for is not None:
-            raise InvalidJob("unique_for says how long, and needs unique=, which says what")
-        return None, None
-    key = f"{type_}:{check_key(options.unique, 'unique')}"
-    if options.unique_for is None:
-        return key, None
-    seconds = check_delay(options.unique_for, "unique_for")
-    if not seconds:
-        raise InvalidJob("unique_for: 0 is no time; leave it out for as long as the first job is unfinished")
-    return key, seconds

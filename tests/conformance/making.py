@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from queue_core.model.job import Claim, Failure, NewJob, Outcome, new_id
@@ -18,6 +19,28 @@ LEASE = 60.0
 def new_job(**given: Any) -> NewJob:
     """Return a job that is ready at once."""
     return NewJob(**{"id": new_id(), "queue": QUEUE, "type": TYPE, "payload": "{}"} | given)
+
+
+class Listed:
+    """Jobs that are handed out in parts, as those of a long list are while it is built."""
+
+    def __init__(self, jobs: Sequence[NewJob], size: int, between: Callable[[int], None] = lambda part: None) -> None:
+        """`between` is called before each part is handed out for the first time, with its number from 0."""
+        self._jobs = jobs
+        self._size = size
+        self._between = between
+        self._built = 0
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def parts(self) -> Iterator[Sequence[NewJob]]:
+        """See queue_core.ports.streams.JobParts."""
+        for number, start in enumerate(range(0, len(self._jobs), self._size)):
+            if number >= self._built:
+                self._between(number)
+                self._built = number + 1
+            yield self._jobs[start : start + self._size]
 
 
 def failure(message: str = "no such file", **given: Any) -> Failure:

@@ -6,7 +6,7 @@ from uuid import RFC_4122, UUID
 
 import pytest
 
-from queue_core.client.enqueue import new_ids
+from queue_core.client.joblist import new_ids
 from queue_core.model.job import new_id
 
 

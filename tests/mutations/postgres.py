@@ -265,6 +265,35 @@ POSTGRES = (
         ("postgres/test_lock_waiters.py",),
     ),
     Mutant(
+        "postgres-a-part-that-is-refused-leaves-the-others",
+        f"{STORES}/postgres/session/plans.py",
+        (("                raise step\n", "                break\n"),),
+        ("postgres/test_parts.py",),
+    ),
+    Mutant(
+        "postgres-a-list-whose-commit-is-unanswered-is-written-again",
+        f"{STORES}/postgres/session/plans.py",
+        (("    one.committing()\n    await statements", "    await statements"),),
+        ("postgres/test_parts.py",),
+    ),
+    Mutant(
+        "postgres-a-transaction-waits-for-what-takes-long-to-build",
+        "queue_core/client/joblist.py",
+        (("MAX_PART_SECONDS = 0.1", "MAX_PART_SECONDS = 600.0"), ("> MAX_PART_SECONDS", "> 600.0")),
+        ("postgres/test_parts.py",),
+    ),
+    Mutant(
+        "postgres-a-list-whose-answer-is-lost-is-written-twice",
+        "queue_core/client/enqueue.py",
+        (
+            (
+                "inserted = await self._insert_rest(await jobs.whole())",
+                "inserted = await self._streaming.insert_parts(jobs)",
+            ),
+        ),
+        ("postgres/test_parts.py",),
+    ),
+    Mutant(
         "postgres-ticks-wait-behind-a-held-lock",
         "queue_core/worker/scheduler.py",
         (("                except LockHeld as error:", "                except ZeroDivisionError as error:"),),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -34,6 +34,9 @@ from queue_core.stores.postgres.session.queue_ids import IdsByQueue, QueueIds
 from queue_core.stores.postgres.session.runner import SerialRunner
 from queue_core.stores.postgres.session.transaction import driver_connection, in_one, patient, run_on
 from queue_core.stores.sql.records import known_ids, result_of
+
+JOBS_PER_TIMEOUT = 10_000
+"""Jobs of a list that is written in parts, for which it has the time limit of a statement once more."""
 
 _new = tuple.__new__
 
@@ -289,6 +292,20 @@ class PostgresInserts:
             weight=weight_of(jobs),
             patience=patience,
         )
+
+    async def insert_parts(self, parts: Callable[[], Iterator[Sequence[NewJob]]], count: int) -> list[Inserted]:
+        """See queue_core.ports.streams.StreamingStore."""
+        runner, queue = self._runners.patient, next(parts())[0].queue
+        try:
+            queue_ids = await self._queue_ids.create({queue}, runner)
+            answers = await runner.run_steps(
+                lambda: (("insert/same_jobs", same_parameters(part, queue_ids[queue])) for part in parts()),
+                times=1 + count // JOBS_PER_TIMEOUT,
+            )
+        except (QueuesLost, IdsKnown):
+            return await self.insert([job for part in parts() for job in part])
+        written = zip(parts(), answers, strict=True)
+        return [one for part, (row,) in written for one in _inserted_same(part, row)]
 
     async def prepare(self, jobs: Sequence[NewJob]) -> Mapping[str, int]:
         """Create these jobs' queues and ordering locks before their transaction locks anything; return the queues' ids.

@@ -28,6 +28,7 @@ from queue_core.model.settings import PostgresSettings, RetentionSettings
 from queue_core.ports.delivery import Led
 from queue_core.ports.locks import LockHeld
 from queue_core.ports.store import ClaimRequest, DueWork
+from queue_core.ports.streams import JobParts
 from queue_core.stores.postgres import logs
 from queue_core.stores.postgres.claim import PostgresClaims
 from queue_core.stores.postgres.dialect import Rows, text_array
@@ -134,6 +135,11 @@ class PostgresStore:
     async def insert_soon(self, jobs: Sequence[NewJob], patience: float, again: bool) -> list[Inserted]:
         """See queue_core.ports.locks.LockingStore."""
         return self._written(jobs, await self.inserter.insert_soon(jobs, patience, again))
+
+    async def insert_parts(self, jobs: JobParts) -> list[Inserted]:
+        """See queue_core.ports.streams.StreamingStore."""
+        inserted = await self.inserter.insert_parts(jobs.parts, len(jobs))
+        return self._written([job for part in jobs.parts() for job in part], inserted)
 
     def _written(self, jobs: Sequence[NewJob], inserted: list[Inserted]) -> list[Inserted]:
         if any(_soon(job.delay, job.run_at) for job, one in zip(jobs, inserted, strict=True) if one.due is not None):

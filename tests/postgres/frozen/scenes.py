@@ -16,7 +16,7 @@ from queue_core.stores.postgres.operations import PostgresOperations
 from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.schedules import PostgresSchedules
 from queue_core.stores.postgres.store import PostgresStore
-from tests.conformance.making import LEASE, TYPE, WORKER, new_job, outcome
+from tests.conformance.making import LEASE, TYPE, WORKER, Listed, new_job, outcome
 from tests.postgres.traps.hands import PATIENCE, Hand
 
 KEY, APART = "customer-1", "customer-2"
@@ -114,6 +114,13 @@ async def hand_over(process: Process) -> None:
     ended = outcome(claim, "completed", ordering_key=KEY)
     (answer,), _ = await process.store.settle_and_claim([ended], [request])
     assert answer.accepted
+
+
+async def in_parts(process: Process) -> None:
+    """Enqueue a list of which each part is built while the one before it is written."""
+    jobs = [new_job(queue=process.queue) for _ in range(9)]
+    answers = await process.store.insert_parts(Listed(jobs, 3))
+    assert [answer.id for answer in answers] == [job.id for job in jobs]
 
 
 def keyed(process: Process) -> Awaitable[Any]:
@@ -250,6 +257,7 @@ async def fire(process: Process) -> None:
 SCENES: dict[str, Scene] = {
     "an enqueue with an ordering key": Scene({}, nothing, keyed, keyed),
     "an enqueue with a unique key": Scene({}, nothing, unique, unique),
+    "an enqueue of a long list": Scene({}, nothing, in_parts, lambda one: one.insert()),
     "an enqueue below a limit": Scene({"limit": 100}, nothing, lambda one: one.insert(), lambda one: one.insert()),
     "an enqueue with aging": Scene({"aging": 10}, nothing, lambda one: one.insert(), lambda one: one.insert()),
     "the end of a job with an ordering key": Scene({}, running, settle, keyed, one_message=True),

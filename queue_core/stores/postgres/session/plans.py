@@ -7,7 +7,7 @@ statement sees what was committed while the one before it waited for a lock.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
@@ -35,6 +35,7 @@ more to send ignores limits and keeps locks; a Unix socket takes some 200 KB, an
 ROW_BYTES = 80
 """Bytes of a row of such an answer, about, without its values."""
 
+Step = tuple[str, Mapping[str, Any] | None]
 Plan = Generator[tuple[str, Mapping[str, Any]], Rows, T]
 
 
@@ -145,3 +146,37 @@ class Messages:
         of_steps = answers[len(answers) - len(end) - len(steps) :]
         for (_, _, rows), answer in zip(waiting, of_steps, strict=False):
             rows.extend(answer)
+
+
+async def run_steps(session: Session, one: Try, schema: str, steps: Iterator[Step], seconds: float) -> list[Rows]:
+    """Run statements in one transaction, each of which is made while the server runs the one before; return their rows.
+
+    What making one raises rolls the transaction back. Each statement may take so many seconds.
+    """
+    statements, connection = session.statements, session.connection
+    made: list[Step | BaseException | None] = []
+
+    def make_next() -> None:
+        try:
+            made.append(next(steps, None))
+        except BaseException as error:  # noqa: BLE001 - it is raised when the answer that is under way was read
+            made.append(error)
+
+    answers: list[Rows] = []
+    try:
+        one.started()
+        await statements.run_together([(bounded_begin(seconds), None)], make_next)
+        while (step := made.pop()) is not None:
+            if isinstance(step, BaseException):
+                raise step
+            query, params = step
+            answers.append(await statements.run(load(query, schema), params, make_next))
+    except BaseException:
+        await rollback(connection)
+        raise
+    # It may have waited for too long; a commit sent now would leave that in doubt.
+    if closed_by_server(connection):
+        raise psycopg.OperationalError("the server has ended the session")
+    one.committing()
+    await statements.run_together([(commit(), None)])
+    return answers

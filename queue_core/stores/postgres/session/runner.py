@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar
@@ -30,7 +30,7 @@ from queue_core.stores.postgres.session.bounds import (
 )
 from queue_core.stores.postgres.session.connection import found_pooler, prepares
 from queue_core.stores.postgres.session.failures import FORGOTTEN, is_broken, lacks_a_day, translate
-from queue_core.stores.postgres.session.plans import Ahead, Messages, Plan, make_days, run_plan
+from queue_core.stores.postgres.session.plans import Ahead, Messages, Plan, Step, make_days, run_plan, run_steps
 from queue_core.stores.postgres.session.sessions import Session, Sessions
 
 T = TypeVar("T")
@@ -119,6 +119,24 @@ class SerialRunner:
         seconds, silent = self._settings.timeout * times, silent_ms(weight)
         patience_ms = LOCK_TIMEOUT_MS if patience is None else max(1, round(patience * 1000))
         return await self._again(self._planned(begin, seconds, silent, patience_ms), times, patient)
+
+    async def run_steps(self, begin: Callable[[], Iterator[Step]], times: int = 1) -> list[Rows]:
+        """Run statements in one transaction, each of which is made while the server runs the one before.
+
+        Those that `begin` yields are run again if other transactions conflict with them; see `run_plan`.
+
+        Raises:
+            StoreUnavailable: no connection or no answer in time; they may or may not have been committed.
+        """
+        seconds = self._settings.timeout * times
+
+        async def work(session: Session, one: Try) -> list[Rows]:
+            if prepares(self._settings):
+                return await run_steps(session, one, self.schema, begin(), seconds)
+            async with one.transaction(session.connection, seconds):
+                return [await self._step(session, *step) for step in begin()]
+
+        return await self._again(work, times)
 
     def _planned(
         self,

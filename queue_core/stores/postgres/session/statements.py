@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -46,6 +46,10 @@ def _numbered(statement: bytes) -> _Text:
     return _Text(query, tuple(name.decode() for name in numbers), (PyFormat.AUTO,) * len(numbers))
 
 
+def _nothing() -> None:
+    """Leave the time to others."""
+
+
 class PreparedStatements:
     """Runs statements on a connection in autocommit mode that its caller has for itself.
 
@@ -61,8 +65,10 @@ class PreparedStatements:
         # by text and types of the values; None: seen once, and maybe never again
         self._names: dict[tuple[bytes, tuple[int, ...] | None], bytes | None] = {}
 
-    async def run(self, statement: bytes, params: Params) -> Rows:
+    async def run(self, statement: bytes, params: Params, meanwhile: Callable[[], None] = _nothing) -> Rows:
         """Run a statement with `%(name)s` for its parameters, and return its rows.
+
+        `meanwhile` is called once the statement is on its way.
 
         Raises:
             psycopg.Error: as from a cursor.
@@ -78,9 +84,12 @@ class PreparedStatements:
             pgconn.send_query_prepared(name, values, formats, Format.BINARY)
         else:
             pgconn.send_query_params(text.query, values, types, formats, Format.BINARY)
+        meanwhile()
         return self._rows((await self._results())[-1])
 
-    async def run_together(self, steps: Sequence[tuple[bytes, Params]]) -> list[Rows]:
+    async def run_together(
+        self, steps: Sequence[tuple[bytes, Params]], meanwhile: Callable[[], None] = _nothing
+    ) -> list[Rows]:
         """Run statements that are sent in one message, and return the rows of each; after an error none follows.
 
         A server begins them when it has the whole message. So one whose client is cut off in the midst of it has not
@@ -92,6 +101,7 @@ class PreparedStatements:
         """
         message = b";\n".join([await self._spell(*step) for step in steps])
         self._connection.pgconn.send_query(message)
+        meanwhile()
         return [self._rows(result) for result in await self._results()]
 
     async def _spell(self, statement: bytes, params: Params) -> bytes:
