@@ -19,8 +19,6 @@ TICK_NAME = 12
 """Characters of a release's name in a tick."""
 SHOWN_RELEASES = 10
 """Releases of a list, at most."""
-STARTED_SECONDS = 5.0
-"""How much later than it was first seen a worker of a release may start without having been started again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,15 +263,6 @@ def _failure(exception: BaseException, kind: FailureKind, limit: int) -> Failure
     return Failure(kind, class_name(exception), message, _format(exception, limit), signature, title)
 
 
-def failure_from(
-    kind: FailureKind, exception: str, message: str, traceback: str = "", limit: int = 64 << 10
-) -> Failure:
-    """Return a failure that is known as text only, such as the end of a worker process."""
-    signature, title = sign(exception, message, traceback)
-    message = cut(message, min(_MAX_MESSAGE_BYTES, limit))
-    return Failure(kind, storable(exception), message, cut(traceback, limit), signature, title)
-
-
 def _format(exception: BaseException, limit: int) -> str:
     """Format the traceback with causes and groups, within `limit` bytes."""
     return _join(formatted(exception, from_application(traceback_of(exception))), limit)

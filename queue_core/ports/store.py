@@ -289,7 +289,7 @@ class JobStore(Protocol):
         """Move ready jobs of a queue that is not paused to running, best rank first, each under a new lease token.
 
         A queue's concurrency and rate count these claims; with a concurrency all of them begin at once. Large payloads
-        are claimed until they fill `runtime.LARGEST`: a worker with room for more claims again.
+        are claimed until they fill `runtime.MAX_STATEMENT_LENGTH`: a worker with room for more claims again.
         """
         ...
 

@@ -121,7 +121,7 @@ RETIRED: Mapping[str, str] = {
     "Found": "TargetRow",
     "Frame": "FrameName, StackFrame, ViewFrame",
     "Gate": "OrderingLock, OrderingKey",
-    "GateKeeper": "PendingKeys",
+    "GateKeeper": "StalledKeys",
     "Gates": "MemoryOrderingLocks, LockedKeys, SqliteOrderingLocks",
     "Heart": "StoreHeartbeat",
     "Held": "RunningRow",

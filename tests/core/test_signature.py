@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from queue_core.model.retry import Retry
 from queue_core.model.settings import Defaults
-from queue_core.model.signature import FrameName, application_frame, failure_from, failure_of, normalise, sign
+from queue_core.model.signature import FrameName, application_frame, failure_of, normalise, sign
 from tests.hostile import Nameless
 
 
@@ -293,13 +293,6 @@ def test_the_traceback_begins_at_the_application() -> None:
     while own.__traceback__.tb_next:
         own.__traceback__ = own.__traceback__.tb_next
     assert "parse_duration" in failure_of(own).traceback
-
-
-def test_a_failure_known_as_text_only() -> None:
-    failure = failure_from("crashed", "WorkerLost", "worker 71 ended with signal 9")
-    assert failure.kind == "crashed"
-    assert failure.title == "WorkerLost: worker <n> ended with signal <n>"
-    assert failure == failure_from("crashed", "WorkerLost", "worker 71 ended with signal 9", "")
 
 
 def test_signing_is_quick_enough_for_a_storm() -> None:

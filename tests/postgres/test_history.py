@@ -12,10 +12,10 @@ import pytest
 from queue_core import JobQueue
 from queue_core.model.settings import JobsSettings, PostgresSettings
 from queue_core.ports.store import ClaimRequest
-from queue_core.stores.postgres import upkeep as module
 from queue_core.stores.postgres.read import PostgresInspector
+from queue_core.stores.postgres.scans import history as module
+from queue_core.stores.postgres.scans.history import History
 from queue_core.stores.postgres.store import PostgresStore
-from queue_core.stores.postgres.upkeep import History
 from queue_core.worker.worker import Worker
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, new_job, outcome
 from tests.postgres.traps.hands import Hand

@@ -15,7 +15,7 @@ from queue_core.model.states import Status, parse_status
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {"=": operator.eq, "<": operator.lt, ">": operator.gt}
 _NOTHING = object()
-_NUMBER = re.compile(r"-?[0-9]{1,300}(?:\.[0-9]{1,300})?(?:[eE][+-]?[0-9]{1,3})?")
+NUMBER = re.compile(r"-?[0-9]{1,300}(?:\.[0-9]{1,300})?(?:[eE][+-]?[0-9]{1,3})?")
 
 
 def matches(job: Job, where: Filter, now: datetime) -> bool:
@@ -146,7 +146,7 @@ _MATCHERS: dict[str, Callable[[Job, Term, datetime], bool]] = {
 def payload_holds(payload: dict[str, Any] | None, path: str, term: Term) -> bool:
     """Return whether a term holds for the value at a path of a payload, before it is turned round."""
     value = _at(payload, path.split("."))
-    if isinstance(value, int | float) and not isinstance(value, bool) and _NUMBER.fullmatch(term.value):
+    if isinstance(value, int | float) and not isinstance(value, bool) and NUMBER.fullmatch(term.value):
         return term.operator != "~" and _COMPARE[term.operator](value, float(term.value))
     if value is _NOTHING or term.operator in "<>":
         return False

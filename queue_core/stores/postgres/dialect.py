@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any
 
 from queue_core.model.filters import Filter, Operator, span_of
+from queue_core.model.filters.match import NUMBER
 from queue_core.model.states import UNFINISHED, Status
 from queue_core.stores.sql.conditions import Conditions, Pieces
 from queue_core.stores.sql.queries import fragments, statement
@@ -114,8 +115,6 @@ VIEWS: dict[str, frozenset[Status]] = {
 }
 """The views that jobs outside the trash are in, by their states."""
 
-_NUMBER = re.compile(r"-?[0-9]{1,300}(?:\.[0-9]{1,300})?(?:[eE][+-]?[0-9]{1,3})?")
-
 
 @dataclass(frozen=True, slots=True)
 class PostgresConditions(Conditions):
@@ -178,7 +177,7 @@ def _values(field: str, operator: Operator, value: str, path: str) -> dict[str, 
         # Dashes alone begin no id.
         "begins": f"{_escaped(digits)}%" if (digits := value.replace("-", "").lower()) else None,
         "path": text_array(path.split(".")),
-        "number": value if _NUMBER.fullmatch(value) else None,
+        "number": value if NUMBER.fullmatch(value) else None,
     }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import count
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,11 +12,9 @@ from typing import Any, NamedTuple
 from queue_core.errors import QueueCoreError, TransactionError
 from queue_core.model.job import Outcome, Ready
 from queue_core.model.rules import Rules, rules_of
-from queue_core.ports.locks import LockHeld
 from queue_core.runtime import parts_of
 from queue_core.stores.postgres.dialect import Rows, plain_array, text_array
 from queue_core.stores.postgres.session.plans import MAX_ANSWER_BYTES, ROW_BYTES, Ahead, Last, Plan
-from queue_core.stores.postgres.session.runner import SerialRunner
 
 Arrivals = Mapping[str, int]
 """The first of some arrivals in each queue, in microseconds since the epoch."""
@@ -50,10 +47,6 @@ OrderingKey = tuple[str, str]
 KEY_LOCK_TIMEOUT = "250ms"
 """How long the end of a job waits for a key. Producers and other ends have it for a moment, but a caller's transaction
 that enqueued a job of this key has it until it ends, and no worker may hang on that."""
-BEFORE_ALL_KEYS = (-1, "")
-"""A place before all keys."""
-KEYS_CHECKED = 2_000
-"""Keys checked a minute for unreleased jobs: some 20 ms."""
 
 SLOW_SECONDS, SLOW_SECONDS_EACH, SLOW_TIMES = 0.02, 0.0002, 3
 """Seconds in which the next jobs of keys are found, and those of each; how often in a row that has to take longer until
@@ -289,48 +282,6 @@ def blocking(rules: Rules) -> str:
     return text_array([name for name, one in rules.items() if one.dead_blocks_key])
 
 
-class PendingKeys:
-    """The safety net under the locks: a rule that lets more through than before counts at the next check, too."""
-
-    def __init__(self, runner: SerialRunner, rules: Rules) -> None:
-        self._runner = runner
-        self._rules = rules
-        self._place = BEFORE_ALL_KEYS
-
-    async def run(self) -> None:
-        """Check the next keys, and release jobs that should have been released."""
-        rules = self._rules
-        checked = await self._runner.run(
-            "ordering/stalled",
-            {
-                "queue": text_array(rules),
-                "capacity": plain_array([one.open_keys for one in rules.values()]),
-                "queue_id": self._place[0],
-                "key": self._place[1],
-                "limit": KEYS_CHECKED,
-            },
-        )
-        stalled: Collection[OrderingKey] = [(queue, key) for _, queue, key, is_stalled in checked if is_stalled]
-        if stalled:
-            with suppress(LockHeld):  # the next round comes in a minute
-                await self._runner.run_plan(lambda: unblock_pending(stalled, rules), patient=False)
-        self._place = (checked[-1][0], checked[-1][2]) if len(checked) == KEYS_CHECKED else BEFORE_ALL_KEYS
-
-
-def unblock_pending(keys: Iterable[OrderingKey], rules: Rules) -> Plan[list[Unblocked]]:
-    """Release the next jobs of the keys that no other transaction has locked."""
-    distinct = set(keys)
-    yield from create_locks(distinct)
-    locked, _ = yield from lock_free_keys(distinct)
-    return (yield from unblock_next(locked, rules))
-
-
-KEYS_PER_STATEMENT = 500
-"""Keys looked at, and locked, in a statement."""
-STATEMENTS_PER_ROUND = 200
-"""Statements in one go, so that the leader's other duties do not wait."""
-
-
 class KeyRequest(NamedTuple):
     """A unique key that a job is to have."""
 
@@ -368,33 +319,3 @@ def _arrays(requests: Sequence[KeyRequest]) -> dict[str, str]:
         "job_id": plain_array([one.job_id for one in requests]),
         "seconds": plain_array([one.seconds for one in requests]),
     }
-
-
-class UnusedKeys:
-    """Deletes keys without a holder: so the end of a job never waits for a transaction that has its key locked."""
-
-    def __init__(self, runner: SerialRunner) -> None:
-        self._runner = runner
-        self._place = BEFORE_ALL_KEYS
-
-    async def run(self) -> None:
-        """Forget what expired, and walk on over the keys of unfinished jobs."""
-        expired = KEYS_PER_STATEMENT
-        while expired == KEYS_PER_STATEMENT:
-            ((expired,),) = await self._runner.run("ordering/unique_expire", {"limit": KEYS_PER_STATEMENT})
-        for _ in range(STATEMENTS_PER_ROUND):
-            if await self._runner.run_plan(self._step):
-                break
-
-    def _step(self) -> Plan[bool]:
-        """Look at the next keys; return whether they were the last."""
-        queue, key = self._place
-        rows = yield "ordering/unique_look", {"queue_id": queue, "key": key, "limit": KEYS_PER_STATEMENT}
-        if rows:
-            yield (
-                "ordering/unique_forget",
-                {"queue_id": plain_array([row[0] for row in rows]), "key": text_array([row[1] for row in rows])},
-            )
-        over = len(rows) < KEYS_PER_STATEMENT
-        self._place = BEFORE_ALL_KEYS if over else (rows[-1][0], rows[-1][1])
-        return over

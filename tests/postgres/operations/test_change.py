@@ -18,10 +18,10 @@ from queue_core.stores.postgres.dialect import load, plain_array
 from queue_core.stores.postgres.operations import PostgresOperations
 from queue_core.stores.postgres.read import PostgresInspector
 from queue_core.stores.postgres.scans.blocks import WHOLE_TABLE
+from queue_core.stores.postgres.scans.history import History
 from queue_core.stores.postgres.session.plans import run_plan
 from queue_core.stores.postgres.session.transaction import run_on
 from queue_core.stores.postgres.store import PostgresStore
-from queue_core.stores.postgres.upkeep import History
 from tests.postgres.operations.filling import DEAD, READY, Database
 
 BATCH = 5_000

@@ -61,11 +61,13 @@ def statements(on: Scene) -> dict[str, dict[str, Any]]:
         "settle/requeue": group_parameters("settle/requeue", [on.outcome("released", to_back=True)]) | locked,
         "settle/bury": group_parameters("settle/bury", [on.outcome("dead", failure=failure())]) | locked,
         "ordering/promote_keyed": {"ids": ids} | locked,
+        "keys/unused_locks": {"queue_id": 1, "key": "", "limit": 100},
+        "keys/forget_locks": {"queue_id": "{1}", "key": "{key-1}"},
         "ordering/unique_lock": unique,
         "ordering/unique_take": unique,
-        "ordering/unique_look": {"queue_id": 1, "key": "", "limit": 100},
-        "ordering/unique_forget": {"queue_id": "{1}", "key": "{key-1}"},
-        "ordering/unique_expire": {"limit": 100},
+        "keys/look_unique": {"queue_id": 1, "key": "", "limit": 100},
+        "keys/forget_unique": {"queue_id": "{1}", "key": "{key-1}"},
+        "keys/expire_unique": {"limit": 100},
         "capacity/unfinished": {"ids": ids},
         "capacity/lock": room,
         "capacity/spend": room,
@@ -73,7 +75,7 @@ def statements(on: Scene) -> dict[str, dict[str, Any]]:
         "capacity/running": {"queue_id": 1, "running": ids, "above": 0, "room": 5},
         "capacity/rate_spend": {"queue_id": 1, "tokens": 1.0, "at": 0.0},
         "ordering/arrivals_count": {"queue": f"{{{QUEUE}}}", "n": "{1}"},
-        "ordering/stalled": {"queue": "{}", "capacity": "{}", "queue_id": -1, "key": "", "limit": 50},
+        "keys/stalled": {"queue": "{}", "capacity": "{}", "queue_id": -1, "key": "", "limit": 50},
     }
 
 

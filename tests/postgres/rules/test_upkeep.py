@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import psycopg
 import pytest
 
 from queue_core.model.rules import AGING_EPOCH_US, QueueRules, aged_rank
 from queue_core.model.settings import PostgresSettings, RetentionSettings
 from queue_core.ports.store import ClaimRequest
-from queue_core.stores.postgres import ordering
 from queue_core.stores.postgres.read import PostgresInspector
+from queue_core.stores.postgres.scans import keys as walks
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, QUEUE, TYPE, WORKER, outcome
 from tests.postgres.rules.conftest import NewHand
@@ -40,7 +41,7 @@ async def claimed(store: PostgresStore, queue: str = QUEUE) -> list[str]:
 async def test_unique_keys_go_when_nobody_holds_them(
     store: PostgresStore, hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ordering, "KEYS_PER_STATEMENT", 3)
+    monkeypatch.setattr(walks, "KEYS_PER_STATEMENT", 3)
     keys = [f"task:{n}" for n in range(10)]
     await store.insert([new_job(unique_key=key) for key in keys])
     await store.insert([new_job(unique_key=f"timed:{n}", unique_seconds=600.0) for n in range(8)])
@@ -51,6 +52,26 @@ async def test_unique_keys_go_when_nobody_holds_them(
     )
     await store._upkeep.prune()
     assert hand.do("select key from unique_keys order by key") == [("task:7",), ("task:8",), ("task:9",), ("timed:7",)]
+
+
+async def test_locks_go_that_rolled_back_transactions_had_made(
+    store: PostgresStore, postgres_url: str, hand: Hand, new_hand: NewHand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An application with a key for each of its orders would leave a row with each."""
+    monkeypatch.setattr(walks, "LOCKS_PER_STATEMENT", 3)
+    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
+        for number in range(10):
+            await store.insert_on(connection, [new_job(ordering_key=f"order-{number}")])
+            await connection.rollback()
+        await store.insert_on(connection, [new_job(ordering_key="order-5")])
+        await connection.commit()
+        other = new_hand()
+        with other.transaction():
+            other.do("select from ordering_locks where key = 'order-2' for update")
+            await store._upkeep.prune()
+        assert hand.do("select key from ordering_locks order by key") == [("order-2",), ("order-5",)]
+        await store._upkeep.prune()
+        assert hand.do("select key from ordering_locks") == [("order-5",)]
 
 
 async def test_a_key_that_somebody_has_locked_is_left(store: PostgresStore, hand: Hand, new_hand: NewHand) -> None:
@@ -91,7 +112,7 @@ async def test_a_dead_job_that_expires_lets_go(
 async def test_more_of_a_key_are_let_through_when_the_rule_changes(
     store: PostgresStore, hand: Hand, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ordering, "KEYS_CHECKED", 2)
+    monkeypatch.setattr(walks, "KEYS_CHECKED", 2)
     before = PostgresStore(PostgresSettings(url=postgres_url))
     await before.insert([new_job(queue="more", ordering_key=key) for key in "abcde" for _ in range(4)])
     await before.close()

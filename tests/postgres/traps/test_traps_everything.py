@@ -37,8 +37,9 @@ FEW = 1_500
 """Rows and entries; a look at ten queues and ten jobs is below it."""
 RARELY = {
     "claim/ready_queues": "assumed for a time that grows with what it took",
-    "ordering/unique_look": "once a minute, on a walk over all keys",
-    "ordering/stalled": "once a minute, on a walk over all keys",
+    "keys/look_unique": "once a minute, on a walk over all keys",
+    "keys/stalled": "once a minute, on a walk over all keys",
+    "keys/unused_locks": "once a minute, on a walk over all locks",
     "claim/by_rank": "in queues with aging, where what comes later may stand before what was passed",
     "capacity/count": "where room below a limit does not suffice, or once a minute",
     "capacity/spend": "what retried and released jobs have noted since the snapshot",

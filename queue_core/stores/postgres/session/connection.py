@@ -193,7 +193,7 @@ async def connect(
         ConfigurationError: a pooler refuses the options of the address.
         psycopg.Error: there is no connection.
     """
-    for tried in _tries(settings, options):
+    for tried in _tries(options):
         try:
             connection = await _Connection.connect(**tried)
             # Each await is a place where the caller can be cancelled, and no other code knows of the connection yet.
@@ -242,7 +242,7 @@ async def _detect_pooler(settings: PostgresSettings, connection: Connection) -> 
 
 def connect_blocking(settings: PostgresSettings, options: dict[str, Any]) -> BlockingConnection:
     """Open a connection for a thread of its own; see `connect`."""
-    for tried in _tries(settings, options):
+    for tried in _tries(options):
         try:
             return BlockingConnection.connect(**tried)
         except psycopg.OperationalError as error:
@@ -256,7 +256,7 @@ async def close_all(connections: Iterable[Connection]) -> None:
         await connection.close()
 
 
-def _tries(settings: PostgresSettings, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _tries(options: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield options
     if "options" in options:
         yield {key: value for key, value in options.items() if key != "options"} | {"prepare_threshold": None}

@@ -102,7 +102,7 @@ WITH soft AS MATERIALIZED (
       FROM candidate c
      WHERE EXISTS (SELECT FROM {schema}.lease_epoch_live)
     WINDOW best AS (ORDER BY c.rank ROWS UNBOUNDED PRECEDING)
--- Jobs until their payloads fill 8 MB (queue_core.runtime.LARGEST).
+-- Jobs until their payloads fill 8 MB (queue_core.runtime.MAX_STATEMENT_LENGTH).
 ), leased AS (
     INSERT INTO {schema}.leases (id, token, queue_id, worker, started_at, expires_at, started, claim, limited, release)
     SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.position <= %(starting)s,
@@ -150,7 +150,7 @@ WITH soft AS MATERIALIZED (
       FROM candidate c
      WHERE EXISTS (SELECT FROM {schema}.lease_epoch_live)
     WINDOW best AS (ORDER BY c.rank ROWS UNBOUNDED PRECEDING)
--- Jobs until their payloads fill 8 MB (queue_core.runtime.LARGEST).
+-- Jobs until their payloads fill 8 MB (queue_core.runtime.MAX_STATEMENT_LENGTH).
 ), leased AS (
     INSERT INTO {schema}.leases (id, token, queue_id, worker, started_at, expires_at, started, claim, limited, release)
     SELECT n.id, n.token, %(queue_id)s, %(worker)s, now(), now() + make_interval(secs => %(lease)s), n.position <= %(starting)s,

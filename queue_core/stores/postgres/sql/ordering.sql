@@ -120,44 +120,6 @@ UPDATE {schema}.ordering_locks o
                           CROSS JOIN LATERAL (SELECT ctid FROM {schema}.ordering_locks g
                                                WHERE g.queue_id = i.queue_id AND g.key = i.key OFFSET 0) g))
 
--- name: stalled
--- Scan the next ordering keys in order, from one on, and return for each whether jobs wait for it although it is free.
--- Each key is found by its first entry in the index, however many jobs it has.
-WITH RECURSIVE rule AS MATERIALIZED (
-    SELECT q.id, r.capacity FROM unnest(%(queue)s::text[], %(capacity)s::int[]) AS r (queue, capacity) JOIN {schema}.queues q ON q.name = r.queue
-), scanned AS (
-    (SELECT j.queue_id, j.ordering_key, 1 AS number
-       FROM {schema}.jobs j
-      WHERE j.ordering_key IS NOT NULL AND (j.queue_id, j.ordering_key) > (%(queue_id)s::int, %(key)s::text)
-      ORDER BY j.queue_id, j.ordering_key LIMIT 1)
-    UNION ALL
-    SELECT n.queue_id, n.ordering_key, k.number + 1
-      FROM scanned k
-     CROSS JOIN LATERAL (SELECT j.queue_id, j.ordering_key FROM {schema}.jobs j
-                          WHERE j.ordering_key IS NOT NULL AND (j.queue_id, j.ordering_key) > (k.queue_id, k.ordering_key)
-                          ORDER BY j.queue_id, j.ordering_key LIMIT 1) n
-     WHERE k.number < %(limit)s
-), limited AS (
-    SELECT k.queue_id, k.ordering_key, coalesce((SELECT capacity FROM rule WHERE id = k.queue_id), 1) AS capacity FROM scanned k
-)
-SELECT k.queue_id, q.name, k.ordering_key,
-       EXISTS (SELECT FROM {schema}.jobs j WHERE j.queue_id = k.queue_id AND j.ordering_key = k.ordering_key
-                                    AND NOT j.admitted AND j.status = 'queued')
-       AND (SELECT count(*) FROM (SELECT FROM {schema}.jobs j WHERE j.queue_id = k.queue_id AND j.ordering_key = k.ordering_key
-                                                       AND j.admitted LIMIT k.capacity) AS h)
-         + (SELECT count(*) FROM (SELECT FROM {schema}.jobs_dead d WHERE d.queue_id = k.queue_id AND d.ordering_key = k.ordering_key
-                                                            AND d.admitted LIMIT k.capacity) AS h) < k.capacity
-  FROM limited k JOIN {schema}.queues q ON q.id = k.queue_id
- ORDER BY 1, 3
-
--- name: unique_look
--- Lock some keys that are held for as long as a job is unfinished, from one on; those that others have locked are in use.
-SELECT queue_id, key, job_id::text FROM {schema}.unique_keys
- WHERE (queue_id, key) > (%(queue_id)s::int, %(key)s::text) AND expires_at = 'infinity'
- ORDER BY queue_id, key
- LIMIT %(limit)s
-   FOR UPDATE SKIP LOCKED
-
 -- name: lock
 -- Lock ordering keys, creating missing locks; returns the numbers of their queues. One order for
 -- all transactions, and always before the rows of jobs, which prevents deadlocks.
@@ -172,56 +134,6 @@ WITH wanted AS MATERIALIZED (
         ON CONFLICT (queue_id, key) DO UPDATE SET key = excluded.key WHERE false
 )
 SELECT DISTINCT queue, id FROM wanted
-
--- name: unique_forget
--- Forget locked keys whose jobs are not unfinished any more. A new statement: an insert or an operator's retry that had the key
--- locked before is seen with its job.
-DELETE FROM {schema}.unique_keys
- WHERE ctid = ANY (ARRAY(SELECT k.ctid
-                           FROM unnest(%(queue_id)s::int[], %(key)s::text[]) AS i (queue_id, key)
-                          CROSS JOIN LATERAL (SELECT ctid, job_id FROM {schema}.unique_keys k
-                                               WHERE k.queue_id = i.queue_id AND k.key = i.key OFFSET 0) k
-                          WHERE NOT EXISTS (SELECT FROM {schema}.jobs j WHERE j.id = k.job_id)))
-
--- name: unique_lock
--- Take the free unique keys, and lock the others; returns those that were taken.
-INSERT INTO {schema}.unique_keys AS k (queue_id, key, job_id, expires_at)
-SELECT queue_id, key, job_id, CASE WHEN seconds IS NULL THEN 'infinity' ELSE now() + make_interval(secs => seconds) END
-  FROM unnest(%(queue_id)s::int[], %(key)s::text[], %(job_id)s::uuid[], %(seconds)s::float8[])
-       AS i (queue_id, key, job_id, seconds)
- ORDER BY queue_id, key COLLATE "C"
-    -- The condition is never true, but the row that it is asked of is locked.
-    ON CONFLICT (queue_id, key) DO UPDATE SET key = excluded.key WHERE false
-RETURNING queue_id, key, job_id::text
-
--- name: unique_take
--- Take locked unique keys that are not held any more; returns the holder of each. A new statement, so that it sees what the
--- transactions did that had them locked before.
-WITH found AS MATERIALIZED (
-    SELECT i.queue_id, i.key, i.job_id, i.seconds, k.job_id AS holder,
-           CASE WHEN k.expires_at = 'infinity' THEN NOT EXISTS (SELECT FROM {schema}.jobs j WHERE j.id = k.job_id)
-                ELSE k.expires_at <= now() END AS free
-      FROM unnest(%(queue_id)s::int[], %(key)s::text[], %(job_id)s::uuid[], %(seconds)s::float8[])
-           AS i (queue_id, key, job_id, seconds)
-     CROSS JOIN LATERAL (SELECT * FROM {schema}.unique_keys k WHERE k.queue_id = i.queue_id AND k.key = i.key OFFSET 0) k
-), taken AS (
-    UPDATE {schema}.unique_keys k
-       SET job_id = f.job_id,
-           expires_at = CASE WHEN f.seconds IS NULL THEN 'infinity' ELSE now() + make_interval(secs => f.seconds) END
-      FROM found f
-     WHERE k.queue_id = f.queue_id AND k.key = f.key AND f.free
-)
-SELECT queue_id, key, CASE WHEN free THEN job_id ELSE holder END::text FROM found
-
--- name: unique_expire
--- Forget unique keys whose time is over, a batch.
-WITH removed AS (
-    DELETE FROM {schema}.unique_keys
-     WHERE ctid = ANY (ARRAY(SELECT ctid FROM {schema}.unique_keys WHERE expires_at < 'infinity' AND expires_at <= now()
-                              LIMIT %(limit)s FOR UPDATE SKIP LOCKED))
-    RETURNING 1
-)
-SELECT count(*) FROM removed
 
 -- name: promote_keyed
 -- Move due scheduled and retrying jobs to queued, to wait for their ordering keys, which are locked or among ordering_pending. A row that
@@ -253,3 +165,33 @@ SELECT j.id::text, q.name, j.ordering_key
  CROSS JOIN LATERAL (SELECT * FROM {schema}.jobs j WHERE j.id = i.id OFFSET 0) j
   JOIN {schema}.queues q ON q.id = j.queue_id
  WHERE j.ordering_key IS NOT NULL
+
+-- name: unique_lock
+-- Take the free unique keys, and lock the others; returns those that were taken.
+INSERT INTO {schema}.unique_keys AS k (queue_id, key, job_id, expires_at)
+SELECT queue_id, key, job_id, CASE WHEN seconds IS NULL THEN 'infinity' ELSE now() + make_interval(secs => seconds) END
+  FROM unnest(%(queue_id)s::int[], %(key)s::text[], %(job_id)s::uuid[], %(seconds)s::float8[])
+       AS i (queue_id, key, job_id, seconds)
+ ORDER BY queue_id, key COLLATE "C"
+    -- The condition is never true, but the row that it is asked of is locked.
+    ON CONFLICT (queue_id, key) DO UPDATE SET key = excluded.key WHERE false
+RETURNING queue_id, key, job_id::text
+
+-- name: unique_take
+-- Take locked unique keys that are not held any more; returns the holder of each. A new statement, so that it sees what the
+-- transactions did that had them locked before.
+WITH found AS MATERIALIZED (
+    SELECT i.queue_id, i.key, i.job_id, i.seconds, k.job_id AS holder,
+           CASE WHEN k.expires_at = 'infinity' THEN NOT EXISTS (SELECT FROM {schema}.jobs j WHERE j.id = k.job_id)
+                ELSE k.expires_at <= now() END AS free
+      FROM unnest(%(queue_id)s::int[], %(key)s::text[], %(job_id)s::uuid[], %(seconds)s::float8[])
+           AS i (queue_id, key, job_id, seconds)
+     CROSS JOIN LATERAL (SELECT * FROM {schema}.unique_keys k WHERE k.queue_id = i.queue_id AND k.key = i.key OFFSET 0) k
+), taken AS (
+    UPDATE {schema}.unique_keys k
+       SET job_id = f.job_id,
+           expires_at = CASE WHEN f.seconds IS NULL THEN 'infinity' ELSE now() + make_interval(secs => f.seconds) END
+      FROM found f
+     WHERE k.queue_id = f.queue_id AND k.key = f.key AND f.free
+)
+SELECT queue_id, key, CASE WHEN free THEN job_id ELSE holder END::text FROM found

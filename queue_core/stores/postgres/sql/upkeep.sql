@@ -1,11 +1,3 @@
--- name: history_left
--- Return whether a day has any job left.
-SELECT EXISTS (SELECT FROM {day})
-
--- name: history_drop
--- Drop a day that is detached and empty.
-DROP TABLE IF EXISTS {day}
-
 -- name: expire_dead
 -- Remove dead jobs that are over their retention, a batch; the totals go on counting them. Those that hold
 -- their ordering keys only by their ids, when these are locked.
@@ -45,7 +37,7 @@ SELECT count(*) FROM removed
 DELETE FROM {schema}.capacity_requeued WHERE at < now() - interval '10 minutes'
 
 -- name: trim_series
--- Forget minutes that no series shows any more, and attempts of jobs that are gone.
+-- Forget minutes that no series shows any more, and workers and leaders that are long gone.
 WITH series AS (
     DELETE FROM {schema}.minutes WHERE minute < now() - make_interval(secs => %(seconds)s)
 ), growth AS (
@@ -64,47 +56,6 @@ DELETE FROM {schema}.leases l
                                                WHERE expires_at < now() AND ctid BETWEEN part.first_row AND part.last_row
                                               OFFSET 0) e))
    AND (SELECT true FROM {schema}.jobs j WHERE j.id = l.id) IS NULL
-
--- name: history_finalize
--- Take a day out of the history that is half detached.
-ALTER TABLE {schema}.job_history DETACH PARTITION {day} FINALIZE
-
--- name: history_detach
--- Take a day out of the history. Waits for readers of the history, and lets no other transaction wait; one that is interrupted is
--- half detached, and no query sees it any more.
-ALTER TABLE {schema}.job_history DETACH PARTITION {day} CONCURRENTLY
-
--- name: history_empty
--- Remove the jobs in some pages of a day that is over its retention; the totals go on counting them, at every moment. One that
--- is just being retried is unfinished, or counted here, but never both.
-WITH removed AS (
-    DELETE FROM {day} WHERE ctid >= %(first)s::tid AND ctid < %(last)s::tid RETURNING id, queue_id, type, status
-), tallied AS (
-    INSERT INTO {schema}.tally_deltas (queue_id, type, outcome, n)
-    SELECT queue_id, type, 'expired_' || status, count(*) FROM removed GROUP BY 1, 2, 3
-), attempts AS (
-    DELETE FROM {schema}.job_attempts a USING removed g WHERE a.job_id = g.id
-)
-SELECT count(*) FROM removed
-
--- name: history_old
--- Return the days of the history that ended before their retention, the oldest first, with their pages and how far they are on
--- their way out: attached, half detached by an interrupted process, or detached.
-SELECT * FROM (
-    SELECT c.relname::text AS day, pg_relation_size(c.oid) / current_setting('block_size')::int AS pages,
-           CASE WHEN i.inhdetachpending THEN 'half' ELSE 'attached' END AS state,
-           (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz AS ends
-      FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-     WHERE i.inhparent = '{schema}.job_history'::regclass
-    UNION ALL
-    SELECT c.relname::text, 0, 'detached', (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp AT TIME ZONE 'UTC'
-      FROM pg_class c
-     WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = '{schema}.job_history'::regclass)
-       AND c.relkind = 'r' AND c.relname ~ '^job_history_\d{8}$'
-       AND NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid)
-) d
- WHERE d.ends <= now() - make_interval(secs => %(seconds)s)
- ORDER BY d.ends
 
 -- name: fold
 -- Fold appended tallies into the totals, the minutes, the minutes of each signature, and those of releases.

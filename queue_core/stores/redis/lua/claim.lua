@@ -67,7 +67,7 @@ for i = 1, #KEYS - 10 do
       answers[#answers + 1] = {i, job[14], unpack(job, 2, 13)}
     end
   end
-  if size >= 8388608 then break end -- 8 MB of payloads (queue_core.runtime.LARGEST), of ids in the order of their ranks
+  if size >= 8388608 then break end -- 8 MB of payloads (queue_core.runtime.MAX_STATEMENT_LENGTH), of ids in the order of their ranks
 end
 if not sorted then
   table.sort(found, function(one, other)
