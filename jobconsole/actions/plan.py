@@ -259,6 +259,8 @@ async def plan(inspector: Inspector, verb: Verb, target: Target) -> Plan:
     Raises:
         StoreUnavailable: the store did not answer in time.
     """
+    # What ends while the ids are read, by the hand of others, must not be taken for what was chosen.
+    began = time.monotonic()
     found = dict.fromkeys(target.ids)
     if target.still is not None:
         found = dict.fromkeys(await inspector.ids(target.still.having(set_of("ids", target.ids)), len(found)))
@@ -268,7 +270,10 @@ async def plan(inspector: Inspector, verb: Verb, target: Target) -> Plan:
     ids = tuple(found)[:FREEZE_LIMIT]
     searches = (search for where in target.wheres if (search := progress_of(inspector, where)) is not None)
     rollout, searched = default_rollout(verb, len(ids)), next(searches, None)
-    return Plan(verb, target.label, ids, capped, target.keys, target.signatures, rollout=rollout, searched=searched)
+    return Plan(
+        verb, target.label, ids, capped, target.keys, target.signatures,
+        rollout=rollout, searched=searched, frozen_at=began,
+    )  # fmt: skip
 
 
 async def submit(

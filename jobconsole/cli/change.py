@@ -29,6 +29,7 @@ from jobconsole.cli.selection import (
     check_signature,
     find_ids,
     hint_types,
+    in_dlq,
     search,
     search_body,
     selection_of,
@@ -68,7 +69,10 @@ def operate(options: argparse.Namespace, output: Output, verb: Verb, narrowed: S
 
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
-        found = replace(chosen, ids=await find_ids(jobs, chosen.ids))
+        ids = await find_ids(jobs, chosen.ids)
+        if verb == "retry" and options.noun == "dlq":
+            ids = await in_dlq(jobs, ids)
+        found = replace(chosen, ids=ids)
         plan, warnings = await _planned(jobs, options, verb, found)
         if options.dry_run:
             plan, explained = await _foreseen(jobs, verb, plan) if found.ids else (plan, _Result(_empty(plan)))

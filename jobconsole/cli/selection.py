@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import DONE, Missing, UsageError, note, progress, warn
+from jobconsole.cli.failures import DONE, Missing, Refused, UsageError, note, progress, warn
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import duration
 from jobconsole.cli.session import connected
@@ -262,6 +262,27 @@ async def states_of(jobs: JobQueue, ids: Sequence[str]) -> dict[str, tuple[Statu
             page = await jobs.inspector.jobs(Filter((named,), trash), PAGE_JOBS)
             found |= {job.id: (job.status, trash) for job in page.jobs}
     return found
+
+
+async def in_dlq(jobs: JobQueue, ids: tuple[str, ...]) -> tuple[str, ...]:
+    """Leave out the jobs that have left the DLQ since their ids were listed: what has completed would run again.
+
+    Raises:
+        Refused: none of them is there.
+    """
+    from queue_core.model.states import Status
+
+    left = {job_id for job_id, state in (await states_of(jobs, ids)).items() if state != (Status.DEAD, False)}
+    if not left:
+        return ids
+    sentence = (
+        f"not in the DLQ any more, and left alone: {plural(len(left), 'job')} of {len(ids):,}; "
+        "'job retry' takes completed ones and those in the trash, too"
+    )
+    if len(left) == len(ids):
+        raise Refused(sentence)
+    warn(sentence)
+    return tuple(job_id for job_id in ids if job_id not in left)
 
 
 async def _begin_so(jobs: JobQueue, given: str, head: str, tail: str, trash: bool) -> list[str]:

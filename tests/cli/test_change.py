@@ -64,6 +64,10 @@ class TestRetry:
 
     def test_ids_from_standard_input(self, changing: Cli) -> None:
         assert changing("dlq", "retry", "-", stdin="\n".join([*DEAD, DEAD[0], ""])).out == "retried 3 jobs\n"
+        # They have left the DLQ: what has completed meanwhile would run twice.
+        again = changing("dlq", "retry", "-", stdin="\n".join(DEAD))
+        assert (again.code, again.out) == (5, "")
+        assert "not in the DLQ any more, and left alone: 3 jobs of 3; 'job retry' takes completed ones" in again.err
 
     def test_everything_means_what_is_dead(self, changing: Cli) -> None:
         assert changing("job", "retry", "--all").out == "retried 3 jobs\n"

@@ -13,6 +13,7 @@ from jobconsole.actions.plan import (
     Plan,  # fmt: skip
     Report,  # fmt: skip
     Target,  # fmt: skip
+    Verb,  # fmt: skip
     apply,  # fmt: skip
     changeable_only,  # fmt: skip
     dead_of,  # fmt: skip
@@ -54,6 +55,28 @@ async def test_a_second_sheet_of_the_same_jobs_does_not_run_again_what_the_first
     report = await apply(jobs.operations, second, ANA)
     assert (report.processed, report.skipped) == (0, 3)
     assert {(await world.job(job_id)).status for job_id in dead} == {"completed"}
+
+
+@pytest.mark.parametrize("verb", ["retry", "delete"])
+async def test_what_others_do_while_the_ids_are_read_is_not_done_again(
+    jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch, verb: Verb
+) -> None:
+    """With 50,000 jobs that takes seconds: jobs of another retry ran twice, and deleted ones came back."""
+    dead = await bury(world, 3)
+    target = Target("group", wheres=(dead_of("aaaaaaaaaaaa", Filter()),))
+    other = await plan(jobs.inspector, verb, target)
+    read = jobs.inspector.ids
+
+    async def slowly(where: Filter, limit: int) -> list[str]:
+        ids = await read(where, limit)
+        assert (await apply(jobs.operations, other, ANA)).processed == 3
+        if verb == "retry":
+            assert all(await world.settle_all([outcome(one, "completed") for one in await world.claim(ids=dead)]))
+        return ids
+
+    monkeypatch.setattr(jobs.inspector, "ids", slowly)
+    report = await apply(jobs.operations, await plan(jobs.inspector, "retry", target), ANA)
+    assert (report.processed, report.skipped) == (0, 3)
 
 
 async def test_a_plan_freezes_what_matches_now(jobs: JobQueue, world: World) -> None:
