@@ -6,6 +6,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
@@ -44,6 +45,16 @@ async def test_it_commits_with_the_callers_work_and_runs(jobs: JobQueue, postgre
         assert await handle.result(PATIENCE) == 42
     worker.stop()
     await running
+
+
+async def test_a_connection_to_another_database_is_refused(jobs: JobQueue, postgres_url: str) -> None:
+    """It may have a queue, too, in which the number of this one means another one or none."""
+    other = conninfo_to_dict(postgres_url) | {"dbname": "template1"}
+    async with await psycopg.AsyncConnection.connect(make_conninfo(**other)) as connection:
+        with pytest.raises(InvalidJob, match=r"connection= is to the database 'template1', and the jobs are in '"):
+            await jobs.enqueue("anything", connection=connection)
+        # Nothing was done to it.
+        assert await (await connection.execute("SELECT 1")).fetchall() == [(1,)]
 
 
 async def test_it_goes_with_the_callers_work(jobs: JobQueue, postgres_url: str) -> None:

@@ -249,6 +249,8 @@ class PostgresInserts:
         self._reads = reads
         self._queue_ids = queue_ids
         self._rules = rules
+        # what the server calls the database of the jobs, and another name for it
+        self._database = self._alias = ""
 
     async def insert(self, jobs: Sequence[NewJob]) -> list[Inserted]:
         """Write the jobs, all or none, as queued or scheduled, creating their queues; return results in their order.
@@ -313,6 +315,8 @@ class PostgresInserts:
         Queues are created in a transaction of their own, since a cached id must not be rolled back with the caller's
         work; and so are the rows of ordering locks, so that callers that must not wait for one find it locked.
         """
+        if not self._database:
+            ((self._database,),) = await self._reads.run("insert/database")
         # Looked up each time: a wrong id would end the transaction.
         self._queue_ids.forget({job.queue for job in jobs})
         queue_ids = await self._queue_ids.create({job.queue for job in jobs}, self._runner)
@@ -329,7 +333,8 @@ class PostgresInserts:
 
         Raises:
             QueueClosed: their queue is closed; the transaction must be rolled back.
-            InvalidJob: the transaction may only read, or its isolation level does not suit the queue's rules.
+            InvalidJob: the transaction may only read, its isolation level does not suit the queue's rules, or it is
+                one of another database.
             StoreUnavailable: another transaction holds one of these for too long; this one must be rolled back.
         """
         if not jobs:
@@ -349,6 +354,12 @@ class PostgresInserts:
     async def _write_on(self, connection: Any, jobs: Sequence[NewJob], queue_ids: Mapping[str, int]) -> list[Inserted]:
         driver = await driver_connection(connection)
         run = partial(run_on, driver, self._runner.schema)
+        # A pooler may have names of its own for databases, so the server has the last word on one that is new.
+        if driver.info.dbname not in {self._database, self._alias}:
+            ((database,),) = await run("insert/database", {})
+            if database != self._database:
+                raise InvalidJob(f"connection= is to the database '{database}', and the jobs are in '{self._database}'")
+            self._alias = driver.info.dbname
         async with in_one(driver):
             if is_plain(jobs, self._rules):
                 written = await run_plan(insert_parts(parts_for(jobs), queue_ids, compare=False), run)

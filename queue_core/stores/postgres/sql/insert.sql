@@ -141,6 +141,10 @@ SELECT id::text, rank, CASE WHEN status = 'scheduled' THEN extract(epoch FROM ru
 -- Return those of these queues that are closed.
 SELECT name FROM {schema}.queues WHERE name = ANY (%(names)s::text[]) AND closed_at IS NOT NULL ORDER BY name
 
+-- name: database
+-- Return what the server calls the database of this connection.
+SELECT current_database()::text
+
 -- name: notify
 -- Notify of queues that received jobs, and of their ranks first, when the caller's transaction commits; equal ones arrive once.
 SELECT pg_notify(m.channel, m.message)
