@@ -12,7 +12,7 @@ from math import isnan
 from numbers import Real
 from typing import Annotated, Any, ClassVar, SupportsInt
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from queue_core.errors import ConfigurationError, InvalidArgument, InvalidJob
 from queue_core.model.operation import Rollout
@@ -65,12 +65,17 @@ MAX_DELAY_SECONDS = 100 * 366 * 86400.0
 
 
 def _or_never(value: object) -> float | None:
-    return None if value is None or value == "never" else parse_duration(value)
+    if value is None or value == "never":
+        return None
+    seconds = parse_duration(value)
+    if seconds > MAX_DELAY_SECONDS:
+        raise ValueError(f"{value!r} is more than 100 years; write never")
+    return seconds
 
 
 Duration = Annotated[float, BeforeValidator(parse_duration)]
 """Seconds."""
-Retention = Annotated[float | None, BeforeValidator(_or_never), Field(le=MAX_DELAY_SECONDS)]
+Retention = Annotated[float | None, BeforeValidator(_or_never)]
 """Seconds, 100 years at most, or None for never."""
 Size = Annotated[int, BeforeValidator(parse_size)]
 """Bytes."""

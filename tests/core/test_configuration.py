@@ -246,7 +246,7 @@ class TestMistakes:
             ("jobs: {defaults: {lease: 9999999999}}", "jobs.defaults.lease: must be less than or equal to 3162240000"),
             (
                 "jobs: {retention: {completed: 3500000d}}",
-                "jobs.retention.completed: must be less than or equal to 3162240000",
+                "jobs.retention.completed: '3500000d' is more than 100 years; write never",
             ),
             (
                 "jobs: {queues: {a: {concurrency: 3000000000}}}",

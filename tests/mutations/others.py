@@ -60,7 +60,7 @@ SQLITE = (
     Mutant(
         "sqlite-tokens-of-lost-claims",
         f"{STORES}/sqlite/sql/claim.sql",
-        (("SET token = token_ceiling, token_ceiling", "SET token_ceiling"),),
+        (("SET token = max(token_ceiling, :microseconds), token_ceiling", "SET token_ceiling"),),
         ("sqlite/test_tokens.py",),
         block="reserve_tokens",
     ),

@@ -68,6 +68,17 @@ async def test_with_the_skip_left_out_they_would(path: Path, new_file: NewFile, 
     assert {claim.token for claim in await claims(again, 10)} == {claim.token for claim in lost}
 
 
+async def test_a_restored_file_gives_out_no_token_again(path: Path, new_file: NewFile, tmp_path: Path) -> None:
+    """A worker that claimed before it would end the attempt of another one."""
+    store = SqliteStore(new_file())
+    await store.insert([new_job()])
+    copy(path, tmp_path / "kept")
+    (first,) = await lost_claims(store, 1, path, tmp_path / "kept")
+    (again,) = await claims(SqliteStore(new_file()), 1)
+    assert first.id == again.id
+    assert first.token < again.token
+
+
 async def test_each_process_skips_and_all_count_on(new_file: NewFile) -> None:
     stores = [SqliteStore(new_file()) for _ in range(3)]
     await stores[0].insert([new_job() for _ in range(60)])

@@ -73,13 +73,18 @@ TOKENS_PER_COMMIT = 1_000_000
 """Tokens that one commit on the disk allows to be given out by softer ones."""
 
 
+SINCE_2025 = 1735689600.0
+"""Seconds since the epoch. Tokens stay below 2^53, which readers of JSON need, for 285 years."""
+
+
 class TokensUsedUp(Exception):
     """The claims since the last reservation have used its tokens."""
 
 
 def reserve_tokens(transaction: Transaction) -> None:
     """Go on behind every token that may have been given out, and note on the disk how far one may go from there."""
-    transaction.run("claim/reserve_tokens", (TOKENS_PER_COMMIT,))
+    microseconds = max(0, int((transaction.now - SINCE_2025) * 1e6))
+    transaction.run("claim/reserve_tokens", {"microseconds": microseconds, "count": TOKENS_PER_COMMIT})
 
 
 def take_tokens(transaction: Transaction, count: int) -> int:

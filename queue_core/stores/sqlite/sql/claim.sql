@@ -3,8 +3,9 @@
 SELECT wall, steady, machine FROM clocks
 
 -- name: reserve_tokens
--- Skip to the ceiling, below which tokens may have been given out by commits that were lost, and raise it.
-UPDATE counters SET token = token_ceiling, token_ceiling = token_ceiling + ?
+-- Skip to the ceiling, below which tokens may have been given out by commits that were lost, and raise it. In a file that was restored
+-- they may have been given out beyond it, but no faster than one a microsecond: it goes on at the microseconds since 2025.
+UPDATE counters SET token = max(token_ceiling, :microseconds), token_ceiling = max(token_ceiling, :microseconds) + :count
 
 -- name: tokens
 -- The last token that was given out, and the last that may be.
