@@ -158,7 +158,7 @@ class Exporter:
             "/healthz": routes.health,
             "/events": EventRoute(streams),
         }
-        server = HttpServer(handlers, doors.guard, doors.tls)
+        server = HttpServer(handlers, doors.guard, doors.tls, frozenset({"/events"}))
         try:
             bound.set_result(await server.start(self._options.host, self._options.port))
             # Connections are made, and what is wrong with them is logged, before the first scrape.

@@ -12,7 +12,7 @@ import os
 import socket
 import ssl
 import struct
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -26,10 +26,10 @@ _BUFFER_BYTES = 64 << 10
 """Bytes of a stream that wait for its reader in this process, and as many in the kernel."""
 _LARGEST_HEAD = 16 << 10
 """Bytes of a request's head; asyncio's reader stops there."""
-_MAX_CONNECTIONS = 64
-"""Connections at a time; one more gets status 503 with Retry-After."""
+MAX_REQUESTS = 64
+"""Requests that are answered at a time; one more gets status 503 with Retry-After."""
 MAX_STREAMS = 64
-"""Streams at a time, beside these connections."""
+"""Streams at a time, beside these requests."""
 
 
 class Request(NamedTuple):
@@ -67,19 +67,47 @@ async def _no_guard(request: Request) -> Response | None:
     return None
 
 
+class _Places:
+    """How many requests are answered at a time: each takes a place, once it is read, until its answer was taken."""
+
+    def __init__(self, number: int) -> None:
+        self.taken = 0
+        self._number = number
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[bool]:
+        """Take a place as long as the block runs; yield whether there was one."""
+        if self.taken >= self._number:
+            yield False
+            return
+        self.taken += 1
+        try:
+            yield True
+        finally:
+            self.taken -= 1
+
+
 class HttpServer:
-    """Serves handlers by path until it is stopped. A path that ends in a slash has those below it, too, save `/`."""
+    """Serves handlers by path until it is stopped. A path that ends in a slash has those below it, too, save `/`.
+
+    `streams`: the paths that answer with a stream.
+    """
 
     def __init__(
-        self, handlers: Mapping[str, Handler], guard: Guard = _no_guard, tls: ssl.SSLContext | None = None
+        self,
+        handlers: Mapping[str, Handler],
+        guard: Guard = _no_guard,
+        tls: ssl.SSLContext | None = None,
+        streams: frozenset[str] = frozenset(),
     ) -> None:
         self._handlers = handlers
         self._guard = guard
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._connections = 0
-        self._streams = 0
+        self._requests = _Places(MAX_REQUESTS)
+        self._streams = _Places(MAX_STREAMS)
+        self._streaming = streams
 
     async def start(self, host: str, port: int) -> int:
         """Listen, and return the port (the one that was free, for port 0).
@@ -110,25 +138,17 @@ class HttpServer:
         _cut(writer)
 
     async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections += 1
-        try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                request = await _request(reader)
-            response = await self._answer(request)
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            request = await _request(reader)
+        places = self._streams if request is not None and request.path in self._streaming else self._requests
+        with places.one() as free:
+            response = await self._answer(request) if free else _busy()
             head = request is not None and request.method == "HEAD"
             writer.write(_message(response, head))
             if response.stream is None or head:
                 await _closed(writer)
-                return
-            self._connections -= 1
-            self._streams += 1
-            try:
+            else:
                 await _streamed(response.stream, reader, writer)
-            finally:
-                self._streams -= 1
-                self._connections += 1
-        finally:
-            self._connections -= 1
 
     async def _answer(self, request: Request | None) -> Response:
         if request is None:
@@ -139,12 +159,9 @@ class HttpServer:
             return plain(HTTPStatus.NOT_FOUND, f"404 not found; there are {known}\n")
         if request.method not in {"GET", "HEAD"}:
             return plain(HTTPStatus.METHOD_NOT_ALLOWED)._replace(headers={"Allow": "GET, HEAD"})
-        if self._connections > _MAX_CONNECTIONS:
-            return _busy()
         if (refused := await self._guard(request)) is not None:
             return refused
-        response = await handler(request)
-        return _busy() if response.stream is not None and self._streams >= MAX_STREAMS else response
+        return await handler(request)
 
     def _below(self, path: str) -> Handler | None:
         folder, _, name = path.rpartition("/")

@@ -41,7 +41,7 @@ async def test_a_scrape_that_hangs_is_cut_off(monkeypatch: pytest.MonkeyPatch) -
         cut.register(client, 0)
         assert await eventually(lambda: cut.poll(0))  # noqa: B023
         client.close()
-    assert await eventually(lambda: server._connections == 0)
+    assert await eventually(lambda: server._requests.taken == 0)
     await server.stop()
 
 
@@ -88,3 +88,64 @@ async def test_a_reader_that_leaves_ends_its_stream() -> None:
     writer.close()
     await asyncio.wait_for(ended.wait(), PATIENCE)
     await server.stop()
+
+
+class Held:
+    """A server whose answers wait until they may go; `/events` is a stream."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.asked = 0
+        handlers = {"/": self.page, "/events": self.events}
+        self.server = HttpServer(handlers, streams=frozenset({"/events"}))
+
+    async def page(self, request: Request) -> Response:
+        self.asked += 1
+        await self.go.wait()
+        return Response(HTTPStatus.OK, b"page")
+
+    async def events(self, request: Request) -> Response:
+        self.asked += 1
+        return Response(HTTPStatus.OK, stream=self.parts())
+
+    async def parts(self) -> AsyncGenerator[bytes, None]:
+        await self.go.wait()
+        yield b"."
+
+    async def statuses(self, *paths: str) -> list[int]:
+        """Return the status of each request; all arrive before the server accepts the first of them."""
+        port = await self.server.start("127.0.0.1", 0)
+        clients = [socket.create_connection(("127.0.0.1", port)) for _ in paths]
+        for client, path in zip(clients, paths, strict=True):
+            client.sendall(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+        streams = [await asyncio.open_connection(sock=client) for client in clients]
+        assert await eventually(lambda: self.asked >= sum(min(paths.count(one), 64) for one in set(paths)))
+        self.go.set()
+        answers = [await asyncio.wait_for(reader.readline(), PATIENCE) for reader, _ in streams]
+        for _, writer in streams:
+            writer.close()
+        await self.server.stop()
+        return [int(answer.split()[1]) for answer in answers]
+
+
+@pytest.mark.parametrize("path", ["/", "/events"])
+async def test_of_requests_that_arrive_together_the_excess_alone_is_refused(path: str) -> None:
+    assert await Held().statuses(*[path] * 64) == [200] * 64
+    assert await Held().statuses(*[path] * 67) == [200] * 64 + [503] * 3
+
+
+async def test_streams_take_no_place_of_other_requests() -> None:
+    assert await Held().statuses(*["/events"] * 20, *["/"] * 65) == [200] * 84 + [503]
+
+
+async def test_connections_that_ask_for_nothing_take_no_place() -> None:
+    held = Held()
+    held.go.set()
+    port = await held.server.start("127.0.0.1", 0)
+    idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(70)]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET / HTTP/1.1\r\n\r\n")
+    assert await asyncio.wait_for(reader.readline(), PATIENCE) == b"HTTP/1.1 200 OK\r\n"
+    for _, other in [*idle, (reader, writer)]:
+        other.close()
+    await held.server.stop()
