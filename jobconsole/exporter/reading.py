@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from queue_core.client.operating.signatures import NEW_WINDOW, states_of
-from queue_core.errors import QueueCoreError
+from queue_core.errors import QueueCoreError, SchemaError
 from queue_core.model.addresses import mask
 from queue_core.model.filters import parse
 from queue_core.model.report import Overview, Tally
@@ -120,20 +120,21 @@ class Reader:
         return Reading(backends, stored.overview, stored.tallies, signatures)
 
     async def _ping(self, limit: float) -> Reading:
-        (backend, _), others, overview = await asyncio.gather(
-            self._within(limit, self._store, "ping", self._usable), self._delivery(limit), self._counted(limit)
+        """Ask whether the store can be used, and count beside; counts that take longer are no failure of it."""
+        (ping, seconds), (count, _), others = await asyncio.gather(
+            self._settled(limit, self._store, "ping", self._usable),
+            self._settled(limit, self._store, "overview", self._inspector.overview),
+            self._delivery(limit),
         )
-        return Reading({self._store: backend, **others}, overview)
+        uncounted = _failure(count, limit)
+        unfit = uncounted if _schema_unfit(count) else None
+        backend = self._state(self._store, seconds, _failure(ping, limit) or unfit)
+        return Reading({self._store: backend, **others}, None if uncounted else count.result())
 
     async def _usable(self) -> None:
         await self._inspector.ping()
         if self._check_writes is not None:
             await self._check_writes()
-
-    async def _counted(self, limit: float) -> Overview | None:
-        """Count jobs and workers; None where that takes longer, which is no failure of the store."""
-        task, _ = await self._settled(limit, self._store, "overview", self._inspector.overview)
-        return task.result() if _failure(task, limit) is None else None
 
     async def _stored(self) -> _Stored:
         overview, tallies = await asyncio.gather(self._inspector.overview(), self._inspector.tallies())
@@ -160,9 +161,12 @@ class Reader:
     ) -> _Answer[T]:
         task, seconds = await self._settled(limit, name, what, begin)
         reason = _failure(task, limit)
+        return _Answer(self._state(name, seconds, reason), task.result() if reason is None else None)
+
+    def _state(self, name: str, seconds: float, reason: str | None) -> BackendState:
+        """Note how a read went, and return it."""
         self._note(name, reason)
-        backend = BackendState(reason is None, seconds, self._errors.get(name, 0), reason or "")
-        return _Answer(backend, task.result() if reason is None else None)
+        return BackendState(reason is None, seconds, self._errors.get(name, 0), reason or "")
 
     async def _settled(
         self, limit: float, name: str, what: str, begin: Callable[[], Coroutine[Any, Any, T]]
@@ -189,6 +193,11 @@ class Reader:
         elif reason is None and name in self._down:
             self._down.discard(name)
             logger.warning("%s can be read again", name)
+
+
+def _schema_unfit(task: asyncio.Task[Any]) -> bool:
+    """Return whether a read failed since the store has no schema, or another one: no later read will do better."""
+    return task.done() and not task.cancelled() and isinstance(task.exception(), SchemaError)
 
 
 def _failure(task: asyncio.Task[Any], limit: float) -> str | None:

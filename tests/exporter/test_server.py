@@ -245,6 +245,20 @@ class TestServersThatFail:
         own_servers.postgres.resume()
         _until_up(exporter)
 
+    def test_a_schema_that_is_gone(self, exporter: Exporter, own_servers: EmbeddedServers) -> None:
+        assert ask(exporter, "/healthz")[0].status == 200
+        with psycopg.connect(own_servers.postgres_url, autocommit=True) as hand:
+            hand.execute("ALTER SCHEMA jobconsole RENAME TO gone")
+            answer, body = ask(exporter, "/healthz")
+            report = json.loads(body)
+            found = (report["status"], report["healthy"], report["pending"], report["backends"]["postgres"]["up"])
+            assert (answer.status, *found) == (503, "failing", False, None, False)
+            assert "schema" in report["backends"]["postgres"]["reason"]
+            assert up(ask(exporter)[1])["postgres"] == 0
+            hand.execute("ALTER SCHEMA gone RENAME TO jobconsole")
+        answer, body = ask(exporter, "/healthz")
+        assert (answer.status, json.loads(body)["status"]) == (200, "ok")
+
     def test_both_stopped_and_started_again(self, exporter: Exporter, own_servers: EmbeddedServers) -> None:
         own_servers.redis.stop()
         own_servers.postgres.stop()
