@@ -174,6 +174,18 @@ async def check_signature(jobs: JobQueue, given: str | None) -> None:
         raise Missing(f"no dead job has a signature that begins with '{given}'")
 
 
+async def check_listed(jobs: JobQueue, given: str | None) -> None:
+    """Check the signature of a list in which nothing was found; unlike a change, it shows jobs that are not dead, too.
+
+    Raises:
+        Missing: the store does not know it, and no job has it.
+    """
+    from queue_core.model.filters import Filter, Term
+
+    if given is not None and not await jobs.inspector.count(Filter((Term("signature", "=", given.lower()),)), 1):
+        await check_signature(jobs, given)
+
+
 async def hint_types(jobs: JobQueue, where: Filter | None) -> list[str]:
     """Warn of each type in a filter by which nothing was found that no worker has announced; return the sentences.
 

@@ -155,6 +155,23 @@ def test_a_verb_on_a_signature_that_the_store_does_not_know_finds_none(shop: Sho
         assert (answer.code, answer.out) == (0, "retried 0 jobs\n")
 
 
+def test_a_list_of_a_signature_that_the_store_does_not_know_finds_none(shop: Shop) -> None:
+    async def retrying(world: World) -> None:
+        await scene(world)
+        await world.ended("retrying", {"failure": failure(signature="bbbbbbbbbbbb")})
+
+    shop.play(retrying)
+    sentence = "jobconsole: no dead job has a signature that begins with 'ffffff'\n"
+    for words in ("job list", "job list --json", "dlq list", "dlq list --trash", "dlq groups", "dlq groups --json"):
+        answer = shop(*words.split(), "--signature", "ffffff")
+        assert (answer.code, answer.out, answer.err) == (4, "", sentence), words
+    assert len(shop("job", "list", "--signature", "BBBB", "--json").body["jobs"]) == 1
+    for known in ("job list --signature bbbb --type other", "dlq list --signature aaaa --type other"):
+        assert shop(*known.split(), "--json").body["jobs"] == []
+    assert shop("dlq", "retry", "--signature", "aaaa").code == 0
+    assert shop("dlq", "list", "--signature", "aaaa", "--json").body["jobs"] == []
+
+
 def test_a_signature_without_a_dead_job_is_known_by_its_beginning(shop: Shop) -> None:
     async def another(world: World) -> None:
         await scene(world)

@@ -178,6 +178,7 @@ def run_groups(options: argparse.Namespace, output: Output) -> int:
         # The store sorts them by growth: what is new or back may be behind those that grow faster.
         found = await jobs.inspector.signatures(where, options.window, _SLICES, max(options.limit, _LOOKED_AT))
         if not found:
+            await check_signature(jobs, options.signature)
             await hint_types(jobs, where)
         states = await jobs.signatures.states(found, options.window)
         groups = sorted(found, key=lambda one: states[one.signature].place)[: options.limit]

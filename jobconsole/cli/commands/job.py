@@ -14,6 +14,7 @@ from jobconsole.cli.root import Parser, add_verbs, whole
 from jobconsole.cli.selection import (
     add_filters,
     canonical,
+    check_listed,
     check_queue,
     filter_of,
     find_id,
@@ -123,6 +124,7 @@ def list_jobs(options: argparse.Namespace, output: Output, where: Filter) -> int
                 raise
             raise UsageError(f"argument --cursor: {error.reason}") from None
         if not page.jobs and options.cursor is None:
+            await check_listed(jobs, options.signature)
             await hint_types(jobs, where)
         if output.as_json:
             output.json({"jobs": [job_body(job) for job in page.jobs], "cursor": page.cursor} | search_body(searched))
