@@ -85,13 +85,12 @@ def ramp(text: str) -> tuple[int, ...]:
 
 def begin_at(text: str) -> datetime:
     """Return a moment with its time zone."""
+    from queue_core.model.rules import parse_moment
+
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is no time; write it as in 2030-01-31T09:00:00+01:00") from None
-    if moment.tzinfo is None:
-        raise argparse.ArgumentTypeError(f"'{text}' has no time zone; add one, as in {moment.isoformat()}Z")
-    return moment
+        return parse_moment(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
 
 
 def percent(text: str) -> float:

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
 from jobconsole.actions.plan import (
@@ -21,7 +20,6 @@ from jobconsole.actions.plan import (
     apply,
     breakdown,
     changeable_only,
-    default_spread,
     plan,
     run_submitted,
     submit,
@@ -30,6 +28,7 @@ from jobconsole.format.humanize import exact, plural
 from jobconsole.format.words import WORDS
 from jobconsole.notebook.connection import NotebookConnection, in_one_sentence
 from jobconsole.notebook.draw import Block, Drawing, FactsBlock, LinesBlock, note
+from jobconsole.notebook.options import RetryOptions, check_names, options_and_rollout
 from jobconsole.notebook.rows import JobRows
 from jobconsole.present.facts import Fact, in_words, of_operation, only
 from queue_core.client.operations import this_author
@@ -37,9 +36,7 @@ from queue_core.errors import InvalidArgument, QueueCoreError, ReadOnly
 from queue_core.model.filters import Filter, parse, render
 from queue_core.model.job import Job
 from queue_core.model.operation import Author, ChangeOptions, MemberVerb, Rollout
-from queue_core.model.rules import parse_priority
 from queue_core.model.text import safe
-from queue_core.model.validation import check_delay, check_queue_name, check_rollout
 
 if TYPE_CHECKING:
     from queue_core.client.operations import Operations
@@ -87,32 +84,6 @@ def author() -> Author:
     """Return who works in this notebook: the user of JupyterHub, else that of the system, and the host."""
     own = this_author()
     return own._replace(user=os.environ.get("JUPYTERHUB_USER") or own.user)
-
-
-class RetryOptions(TypedDict, total=False):
-    """How retried jobs go on; what is left out is the command line's default."""
-
-    # into another queue
-    queue: str
-    # -128 to 127, or low, normal, high, urgent
-    priority: int | str
-    # seconds from now until they are due
-    delay: float
-    # seconds over which they are spread; by default 200 jobs a second from 50 jobs on
-    spread: float
-    # jobs that are retried first, and whose outcome is waited for
-    canary: int
-    # jobs a second
-    rate: float
-    # percent of them that die again, above which it is stopped
-    stop_percent: float
-    # jobs of each of the first steps, in place of a canary; each step's outcomes are waited for
-    ramp: tuple[int, ...]
-    # whether a job of a canary or a ramp counts for `stop_percent` at its first failed attempt
-    canary_first_failure: bool
-    # it begins no earlier than this time, or than a live worker that runs these jobs announces this release
-    begin_at: datetime
-    when_release: str
 
 
 class Preview(Drawing):
@@ -237,38 +208,15 @@ async def preview(connection: NotebookConnection, verb: MemberVerb, chosen: Chos
         FilterError, InvalidArgument, InvalidJob: what was chosen, or an option, cannot be.
         StoreUnavailable: the store did not answer in time.
     """
+    check_names(given)
     target = target_of(verb, chosen)
     inspector = connection.jobs.inspector
     made = await plan(inspector, verb, target)
     facts = await breakdown(inspector, target)
     if verb == "retry":
-        made = replace(made, **_rollout(given, len(made.ids)))
+        options, rollout = options_and_rollout(given, len(made.ids))
+        made = replace(made, options=options, rollout=rollout)
     return Preview(connection, made, facts)
-
-
-def _rollout(given: RetryOptions, number: int) -> dict[str, Any]:
-    """Return options and rollout as the command line does: a canary is never the default."""
-    queue, priority = given.get("queue"), given.get("priority")
-    spread = given.get("spread")
-    if spread is None:
-        paced = given.keys() & {"canary", "rate", "ramp"}
-        spread = 0.0 if paced else default_spread("retry", number)
-    options = ChangeOptions(
-        check_delay(given.get("delay", 0.0)),
-        check_delay(spread, "spread"),
-        None if queue is None else check_queue_name(queue),
-        None if priority is None else int(parse_priority(priority)),
-    )
-    rollout = Rollout(
-        given.get("canary", 0),
-        given.get("rate"),
-        given.get("stop_percent"),
-        given.get("canary_first_failure", False),
-        tuple(given.get("ramp", ())),
-        given.get("begin_at"),
-        given.get("when_release"),
-    )
-    return {"options": options, "rollout": check_rollout(rollout)}
 
 
 async def carry_out(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Generic, TypeVar, Unpack
+from typing import Any, Generic, TypeVar, Unpack
 
 from jobconsole.actions.plan import dead_of
 from jobconsole.format.humanize import plural
-from jobconsole.notebook.change import Preview, RetryOptions, preview
+from jobconsole.notebook.change import Preview, preview
 from jobconsole.notebook.connection import NotebookConnection
 from jobconsole.notebook.draw import Block, Drawing, FactsBlock, TableBlock, TextBlock, as_of, note
+from jobconsole.notebook.options import RetryOptions
 from jobconsole.notebook.rows import JobRows
 from jobconsole.present.breakdown import ShareRow, notes, percent, share_rows
 from jobconsole.present.facts import Fact, of_group
@@ -19,7 +20,6 @@ from jobconsole.present.layout import Column
 from jobconsole.present.signature import of_state
 from queue_core.model.filters import Filter
 from queue_core.model.job import Job
-from queue_core.model.operation import MemberVerb
 from queue_core.model.report import Breakdown, SignatureInfo
 from queue_core.model.triage.signatures import SignatureState
 
@@ -98,11 +98,11 @@ class SignatureGroup(Drawing):
 
     def retry(self, **options: Unpack[RetryOptions]) -> Preview:
         """Return a preview of a retry of all of them; see NotebookConsole.retry."""
-        return self._preview("retry", options)
+        return self._of_group(preview(self._connection, "retry", self._where, options))
 
     def delete(self) -> Preview:
         """Return a preview of a delete of all of them; see NotebookConsole.delete."""
-        return self._preview("delete", {})
+        return self._of_group(preview(self._connection, "delete", self._where, {}))
 
     def blocks(self) -> Iterator[Block]:
         """Yield state, owner and release, what the jobs have in common, and the newest job's traceback."""
@@ -116,8 +116,8 @@ class SignatureGroup(Drawing):
             yield TextBlock("traceback of the newest", self.sample.traceback, unfolded=True)
         yield as_of(self.now())
 
-    def _preview(self, verb: MemberVerb, options: RetryOptions) -> Preview:
-        made = self._connection.run(preview(self._connection, verb, self._where, options))
+    def _of_group(self, work: Coroutine[Any, Any, Preview]) -> Preview:
+        made = self._connection.run(work)
         # The console shows the operation with the group.
         made.plan = replace(made.plan, label=self.info.title, signatures=(self.info.signature,))
         return made

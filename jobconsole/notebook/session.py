@@ -12,10 +12,11 @@ from jobconsole.actions.plan import dead_only
 from jobconsole.core.connection import ContextInfo
 from jobconsole.core.progress import OperationLine, operation_line
 from jobconsole.core.rows import clean_signature, clean_worker, queue_line
-from jobconsole.notebook.change import Chosen, Preview, RetryOptions, preview
+from jobconsole.notebook.change import Chosen, Preview, preview
 from jobconsole.notebook.connection import NotebookConnection, in_one_sentence
 from jobconsole.notebook.draw import Block, Drawing, FactsBlock, TableBlock
 from jobconsole.notebook.lists import Listing, SignatureGroup
+from jobconsole.notebook.options import RetryOptions
 from jobconsole.notebook.records import QUEUE_COLUMNS
 from jobconsole.notebook.rows import JobRows
 from jobconsole.present.columns import WORKERS, signature_columns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from enum import IntEnum
 from typing import Annotated, Literal, NamedTuple, TypedDict
 from zlib import crc32
@@ -96,6 +97,21 @@ def parse_rate(value: object) -> float | None:
     if not 0 < rate < float("inf"):
         raise ValueError(f"a rate is more than 0: {value!r}")
     return rate
+
+
+def parse_moment(text: str) -> datetime:
+    """Return the moment of an ISO text with its time zone, as in 2030-01-31T09:00:00+01:00.
+
+    Raises:
+        ValueError: it is none, or has no time zone.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is no time; write it as in 2030-01-31T09:00:00+01:00") from None
+    if moment.tzinfo is None:
+        raise ValueError(f"'{text}' has no time zone; add one, as in {moment.isoformat()}Z")
+    return moment
 
 
 MAX_COUNT = 2**31 - 1

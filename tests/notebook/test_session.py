@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -108,6 +110,47 @@ def test_options_of_a_retry(console: NotebookConsole) -> None:
     plan = console.retry("type:mail", queue="slow", priority="high", delay=60, rate=5).plan
     assert (plan.options.queue, plan.options.priority, plan.options.delay) == ("slow", 10, 60)
     assert plan.rollout.rate == 5
+
+
+@pytest.mark.parametrize(
+    "given", [{"cannary": 5}, {"stop_precent": 20}, {"dry_run": True}, {"Canary": 3}, {"canary": 1, "bogus": 1}]
+)
+def test_an_option_that_does_not_exist_is_refused(console: NotebookConsole, given: dict[str, object]) -> None:
+    *_, name = given
+    for retry in (partial(console.retry, "type:mail"), console.signature("ab12").retry):
+        with pytest.raises(TypeError, match=rf"retry\(\) takes no {name}; it takes queue, priority, delay, .*canary"):
+            retry(**given)
+    with pytest.raises(TypeError, match="bogus"):
+        console.delete("type:mail", bogus=3)  # type: ignore[call-arg]
+    assert len(console.operations()) == 0
+
+
+def test_a_rate_and_a_time_are_given_as_on_the_command_line(console: NotebookConsole) -> None:
+    preview = console.retry("type:mail", rate="90/m", begin_at="2090-01-31T09:00:00+01:00", canary=5, stop_percent=20)
+    rollout = preview.plan.rollout
+    assert (rollout.rate, rollout.begin_at) == (1.5, datetime(2090, 1, 31, 8, tzinfo=UTC))
+    text = " ".join(as_text(preview).split())
+    for words in ("begins at", "a canary of 5 jobs first", "1.5 a second", "stopped when more than 20% die again"):
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"rate": "fast"}, "'fast' is no rate; write for example 100/s, 90/m or 1000/h"),
+        ({"rate": 0}, "a rate is more than 0: 0"),
+        ({"begin_at": "soon"}, "'soon' is no time; write it as in 2030-01-31T09:00:00+01:00"),
+        ({"begin_at": "2090-01-31T09:00"}, "'2090-01-31T09:00' has no time zone; add one, as in 2090-01-31T09:00:00Z"),
+        ({"begin_at": 5}, "an operation begins at a time with its time zone, not 5"),
+        ({"stop_percent": "20"}, "a threshold is 0 to 100 percent, not '20'"),
+        ({"ramp": 5}, "a ramp is the jobs of each step, as in (1, 10, 100), not 5"),
+    ],
+)
+def test_an_option_that_cannot_be_is_a_sentence(
+    console: NotebookConsole, given: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=f"^{re.escape(sentence)}$"):
+        console.retry("type:mail", **given)  # type: ignore[arg-type]
 
 
 def test_a_retry_that_waits_for_a_release_is_left_to_the_workers(console: NotebookConsole) -> None:
