@@ -274,10 +274,32 @@ async def test_a_canary_may_count_first_failures(jobs: JobQueue) -> None:
 
 async def test_what_is_skipped_in_a_step_does_not_hold_up_a_ramp(jobs: JobQueue) -> None:
     ids = await dead_jobs(jobs, 6)
-    number = (await jobs.operations.submit(asked(rollout=Rollout(ramp=(1, 3), stop_percent=0.0)), ids)).number
+    number = (await jobs.operations.submit(asked(rollout=Rollout(ramp=(1, 3))), ids)).number
     await jobs.operations.change("retry", ids[:4])
     operation = await jobs.operations.run(number)
     assert (operation.state, operation.processed, operation.skipped) == ("done", 2, 4)
+
+
+async def test_a_canary_of_which_none_was_retried_releases_no_others(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 6)
+    careful = asked(rollout=Rollout(canary=2, stop_percent=20.0))
+    number = (await jobs.operations.submit(careful, ids)).number
+    await jobs.operations.change("delete", ids[:2])
+    operation = await jobs.operations.run(number)
+    assert (operation.state, operation.processed, operation.skipped) == ("stopped", 0, 2)
+    assert operation.note == "none of the canary jobs was retried: all had changed meanwhile"
+
+
+async def test_a_canary_whose_jobs_were_cancelled_releases_no_others(jobs: JobQueue) -> None:
+    ids = await dead_jobs(jobs, 6)
+    number = (await jobs.operations.submit(asked(rollout=Rollout(canary=2, stop_percent=20.0)), ids)).number
+    executor = jobs.operations.executor()
+    await executor.run_once()
+    assert (await jobs.operations.get(number)).awaiting_canary
+    assert len((await jobs.operations.change("cancel", ids[:2])).ids) == 2
+    operation = await jobs.operations.run(number)
+    assert (operation.state, operation.processed) == ("stopped", 2)
+    assert operation.note == "none of the 2 canary jobs completed or died: they were cancelled or are gone"
 
 
 async def test_executors_that_come_and_go_take_each_step_once(jobs: JobQueue) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from queue_core.client.operating.verdict import MIN_OUTCOMES, judge
+from queue_core.client.operating.verdict import MIN_OUTCOMES, judge, reason
 from queue_core.model import operation
 from queue_core.model.operation import Author, Operation, OperationRequest, Outcomes, Rollout
 
@@ -39,6 +39,37 @@ def running(rollout: Rollout, done: int) -> Operation:
 def test_of_a_canary_all_count(percent: float | None, done: int, outcomes: Outcomes, verdict: str) -> None:
     """Of one that is not done, so many may be changed in the end."""
     assert judge(running(Rollout(canary=10, stop_percent=percent), done), outcomes) == verdict
+
+
+@pytest.mark.parametrize(
+    ("percent", "outcomes", "verdict"),
+    [
+        (20.0, Outcomes(looked=0, completed=0, dead=0, unfinished=0), "stop"),
+        (20.0, Outcomes(looked=10, completed=0, dead=0, unfinished=0), "stop"),
+        (20.0, Outcomes(looked=10, completed=1, dead=0, unfinished=0), "go"),
+        (20.0, Outcomes(looked=10, completed=4, dead=1, unfinished=0), "go"),
+        (20.0, Outcomes(looked=10, completed=3, dead=1, unfinished=0), "stop"),
+        (100.0, Outcomes(looked=10, completed=0, dead=0, unfinished=10), "wait"),
+        (100.0, Outcomes(looked=10, completed=0, dead=1, unfinished=0), "go"),
+        (None, Outcomes(looked=10, completed=0, dead=0, unfinished=0), "go"),
+    ],
+)
+def test_of_a_canary_those_that_were_cancelled_or_are_gone_show_nothing(
+    percent: float | None, outcomes: Outcomes, verdict: str
+) -> None:
+    assert judge(running(Rollout(canary=10, stop_percent=percent), 10), outcomes) == verdict
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "sentence"),
+    [
+        (Outcomes(0, 0, 0, 0), "none of the canary jobs was retried: all had changed meanwhile"),
+        (Outcomes(10, 0, 0, 0), "none of the 10 canary jobs completed or died: they were cancelled or are gone"),
+        (Outcomes(10, 3, 1, 0), "1 of 4 canary jobs died again"),
+    ],
+)
+def test_the_reason_counts_those_that_the_verdict_counts(outcomes: Outcomes, sentence: str) -> None:
+    assert reason(running(Rollout(canary=10, stop_percent=20.0), 10), outcomes) == sentence
 
 
 @pytest.mark.parametrize(

@@ -363,7 +363,15 @@ ABOVE = (
         "canaries-may-have-one-failure-less",
         "client/operating/verdict.py",
         ("core/test_verdict.py",),
-        ("        if failed > most:", "        if failed >= most:"),
+        ("        if failed > most or (", "        if failed >= most or ("),
+        keyword="canary_all_count",
+    ),
+    of_worker(
+        "canaries-that-show-nothing-pass",
+        "client/operating/verdict.py",
+        ("core/test_verdict.py",),
+        (" or (percent is not None and not size):", " or (percent is not None and not size and False):"),
+        keyword="show_nothing",
     ),
     of_worker(
         "outcomes-are-final-when-the-operation-has-ended",

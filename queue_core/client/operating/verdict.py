@@ -40,18 +40,19 @@ def judge(operation: Operation, outcomes: Outcomes) -> Verdict:
     """Decide about an operation by the outcomes of retried jobs: all of a canary or of a ramp's step, or the last ones.
 
     A canary is waited for until its outcome is certain either way; with `first_failure` until each of its jobs has
-    ended or failed once.
+    ended or failed once. With a threshold it is also stopped when none of its jobs shows how the others would end.
     """
     percent, early = operation.request.rollout.stop_percent, operation.request.rollout.first_failure
     if operation.in_canary:
+        shown = telling(outcomes)
         # Of a step that is not done, so many may be changed in the end.
-        size = outcomes.looked + operation.barrier - operation.done
+        size = shown + outcomes.unfinished + operation.barrier - operation.done
         most = size if percent is None else percent * size / 100
         failed = failures(operation, outcomes)
         open_ = outcomes.unfinished - (outcomes.retrying if early else 0)
-        if failed > most:
+        if failed > most or (percent is not None and not size):
             return "stop"
-        certain = percent is not None and failed + open_ <= most
+        certain = percent is not None and shown > 0 and failed + open_ <= most
         return "go" if certain or not open_ else "wait"
     if percent is None or outcomes.ended < MIN_OUTCOMES:
         return "go"
@@ -64,14 +65,24 @@ def failures(operation: Operation, outcomes: Outcomes) -> int:
     return outcomes.dead + (outcomes.retrying + outcomes.recovered if early else 0)
 
 
+def telling(outcomes: Outcomes) -> int:
+    """Return how many of these jobs completed or died; others that ended were cancelled or are gone."""
+    return outcomes.completed + outcomes.dead
+
+
 def reason(operation: Operation, outcomes: Outcomes) -> str:
     """Return why an operation is stopped, in a sentence."""
     rollout = operation.request.rollout
-    number = outcomes.looked if operation.in_canary else outcomes.ended
+    number = outcomes.ended
     which = "jobs whose outcome was known"
     if operation.in_canary:
+        number = telling(outcomes) + outcomes.unfinished
         stage = operation.stage
         which = f"jobs of step {stage.number} of the ramp" if rollout.ramp else "canary jobs"
+        if not outcomes.looked:
+            return f"none of the {which} was retried: all had changed meanwhile"
+        if not number:
+            return f"none of the {outcomes.looked:,} {which} completed or died: they were cancelled or are gone"
     what = "died again"
     if operation.in_canary and rollout.first_failure:
         what = f"failed at their first attempt (limit {rollout.stop_percent or 0:g}%)"
