@@ -65,10 +65,8 @@ MAX_DELAY_SECONDS = 100 * 366 * 86400.0
 
 
 def _or_never(value: object) -> float | None:
-    if value is None or value == "never":
-        return None
-    seconds = parse_duration(value)
-    if seconds > MAX_DELAY_SECONDS:
+    seconds = None if value is None or value == "never" else parse_duration(value)
+    if seconds is not None and seconds > MAX_DELAY_SECONDS:
         raise ValueError(f"{value!r} is more than 100 years; write never")
     return seconds
 
