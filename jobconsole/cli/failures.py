@@ -7,6 +7,7 @@
 4    the job, signature, queue, schedule, worker, type or operation does not exist
 5    refused: read-only, no --yes, a queue at its limit or closed, or a schema that is newer than this program
 130  interrupted
+129, 143: the console was ended by SIGHUP or SIGTERM
 """
 
 from __future__ import annotations

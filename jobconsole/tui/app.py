@@ -41,15 +41,14 @@ from jobconsole.tui.base.refresher import Refresher
 from jobconsole.tui.base.stylesheet import Stylesheet
 from jobconsole.tui.base.themes import NIGHT, SCHEMES, Palette, keep_theme, textual_theme
 from jobconsole.tui.base.turns import InTurn
+from jobconsole.tui.end import STDIN, end_with_terminal
 from jobconsole.tui.navigation import Navigation
 from jobconsole.tui.screens.help import Commands, HelpScreen, keys_of
 from jobconsole.tui.screens.refusals import Refusals
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.terminal import (
-    STDIN,
     changes_only,
     compress_styles,
-    end_with_terminal,
     mend_suspension,
     notification,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import sys
@@ -12,7 +13,7 @@ from jobconsole.core.contexts import Places
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.base.themes import kept_theme
-from jobconsole.tui.terminal import STDIN, end_with_terminal
+from jobconsole.tui.end import STDIN, EndingSignals, end_with_terminal
 
 if TYPE_CHECKING:
     from queue_core.model.settings import JobsSettings
@@ -27,7 +28,7 @@ def run_console(
     link: Link | None = None,
     places: Places | None = None,
 ) -> int:
-    """Run the console in this terminal and return its exit code: 0, or 2 without a terminal.
+    """Run the console in this terminal and return its exit code: 0, 2 without a terminal, or 128 + a signal.
 
     The first picture is drawn at once; the servers are reached afterwards, and again whenever they are lost. `places`:
     the contexts that there are; it then holds the one to go to.
@@ -45,8 +46,14 @@ def run_console(
     app.link = link
     app.theme = kept_theme(app.console.color_system)
     end_with_terminal(STDIN)
-    code = app.run()
+    code = asyncio.run(_run(app))
     return app.return_code or code or 0
+
+
+async def _run(app: ConsoleApp) -> int | None:
+    with EndingSignals(lambda code: app.exit(return_code=code)):
+        result: int | None = await app.run_async()
+        return result
 
 
 def make_queue(settings: JobsSettings, read_only: bool) -> JobQueue:

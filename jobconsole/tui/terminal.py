@@ -1,15 +1,12 @@
-"""The terminal: fewer bytes to it, notifications, and its end."""
+"""The terminal: fewer bytes to it, suspension, and notifications."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
-import select
 import signal
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -22,40 +19,8 @@ from textual.driver import Driver
 
 from queue_core.model.text import safe
 
-# The end of a console whose terminal is gone.
-#
-# The system sends SIGHUP to a process that has a controlling terminal. A console without one (under a supervisor, in a
-# container) or that ignores the signal (nohup) would read an end of input again and again, and write to no reader
-# for ever.
-
-STDIN = 0
-"""The descriptor by which a console has its terminal."""
-GRACE = 1.0
-"""Seconds after which a process that ignores the signal ends all the same."""
 _GONE = frozenset({errno.EIO, errno.ENXIO, errno.EPIPE})
 """The errors of writing to a terminal that is gone."""
-HUNG_UP = 128 + signal.SIGHUP
-"""The exit code that a shell reports for a process ended by the signal."""
-
-
-def end_with_terminal(descriptor: int, hang_up: Callable[[], None] | None = None) -> None:
-    """End this process when the terminal behind a descriptor is hung up; the drawing may be stuck in a write then."""
-    threading.Thread(target=_watch, args=(descriptor, hang_up or _end), name="hangup", daemon=True).start()
-
-
-def _watch(descriptor: int, hang_up: Callable[[], None]) -> None:
-    poll = select.poll()
-    # Nothing is asked for: a hang-up is reported always, keys are not.
-    poll.register(descriptor, 0)
-    if any(events & (select.POLLHUP | select.POLLERR) for _, events in poll.poll()):
-        hang_up()
-
-
-def _end() -> None:
-    os.kill(os.getpid(), signal.SIGHUP)
-    time.sleep(GRACE)
-    os._exit(HUNG_UP)
-
 
 # Suspension: Ctrl+Z, SIGSTOP, and what follows.
 

@@ -85,10 +85,14 @@ class PseudoTerminal:
         return self._process.wait(PATIENCE)
 
     def hang_up(self) -> int:
-        """Take the terminal away, which is not its controlling one, and return how the program ends."""
+        """Take the terminal away and return how the program ends."""
         os.close(self._ours)
         self._ours = -1
         return self._process.wait(PATIENCE)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the program a signal."""
+        self._process.send_signal(number)
 
     def stop(self) -> None:
         """Stop the program by SIGSTOP, and take in what it has drawn before that."""

@@ -112,7 +112,37 @@ def test_it_ends_with_its_terminal(tmp_path: Path) -> None:
     terminal = PseudoTerminal(command, (80, 24), environment)
     try:
         terminal.wait_for("Triage")
-        assert terminal.hang_up() == -signal.SIGHUP
+        assert terminal.hang_up() == 128 + signal.SIGHUP
+    finally:
+        terminal.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: signal.Signals) -> None:
+    """The alternate screen, the hidden cursor and the reports of the mouse were left behind."""
+    terminal = PseudoTerminal([sys.executable, "-m", "jobconsole"], (80, 24), unreachable(tmp_path))
+    try:
+        modes = terminal.modes
+        terminal.wait_for("(R)retry")
+        terminal.signal(number)
+        assert terminal.end() == 128 + number
+        last = terminal.drawn.rpartition(b"\x1b[?1049h")[2]
+        assert [one for one in (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?1003l") if one not in last] == []
+        assert b"Traceback" not in terminal.drawn
+        assert terminal.modes == modes
+    finally:
+        terminal.close()
+
+
+def test_an_ended_terminal_leaves_no_traceback(tmp_path: Path) -> None:
+    """Also where errors go into a file."""
+    errors = tmp_path / "errors"
+    command = ["bash", "-c", f"exec {sys.executable} -m jobconsole 2>{errors}"]
+    terminal = PseudoTerminal(command, (80, 24), unreachable(tmp_path), controlling=True)
+    try:
+        terminal.wait_for("(R)retry")
+        assert terminal.hang_up() == 128 + signal.SIGHUP
+        assert errors.read_text() == ""
     finally:
         terminal.close()
 

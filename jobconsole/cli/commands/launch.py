@@ -57,7 +57,7 @@ def show_console(options: argparse.Namespace, link: Link | None, bare: str = BAR
     try:
         while settings is not None:
             code, chosen = _show_console(settings, path, link, given, bare)
-            settings = None if chosen is None else read_settings(path, context=chosen, read_only=read_only)
+            settings = None if code or not chosen else read_settings(path, context=chosen, read_only=read_only)
             # Addresses are of the first context alone.
             link, given = None, _words({"config": path})
     finally:
