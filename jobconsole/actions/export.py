@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol, TextIO
@@ -142,8 +142,8 @@ def state_folder() -> Path:
 # Jobs written out as CSV or JSON Lines, page by page: memory does not grow with their number.
 #
 # What a job carries is attacker text. JSON escapes everything that is not plain ASCII. A cell of CSV whose first
-# character a spreadsheet would take for a formula gets an apostrophe before it, control characters are shown as
-# pictures, and every cell is quoted: some spreadsheets also take a semicolon for the end of one.
+# character a spreadsheet would take for a formula gets an apostrophe before it, control characters but line ends
+# and tabs are shown as pictures, and every cell is quoted: some spreadsheets also take a semicolon for the end of one.
 
 Format = Literal["csv", "jsonl"]
 FORMATS: tuple[Format, ...] = ("csv", "jsonl")
@@ -196,7 +196,8 @@ async def export(
     async for page in _pages(inspector, options.target):
         left = len(page) if options.limit is None else options.limit - number
         for job in await whole(inspector, page[:left], options.tracebacks):
-            write(job)
+            # What was read one by one, as it was chosen by its id or cut, has its traceback in any case.
+            write(job if options.tracebacks else replace(job, traceback=None))
             number += 1
         report(number)
         if number == options.limit:

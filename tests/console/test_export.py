@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -98,3 +99,21 @@ async def test_chosen_jobs_and_those_that_are_gone(jobs: JobQueue, world: World)
     target = Target("two", ids=(one, "0197b3c2-5a1e-7c88-9b3e-56e26719422c"))
     number, text = await written(jobs, ExportOptions(target, "jsonl"))
     assert (number, json.loads(text)["id"]) == (1, one)
+
+
+@pytest.mark.parametrize("tracebacks", [False, True])
+@pytest.mark.parametrize("chosen", ["by a filter", "by its id", "cut"])
+async def test_tracebacks_are_written_where_they_were_asked_for(
+    jobs: JobQueue, world: World, monkeypatch: pytest.MonkeyPatch, chosen: str, tracebacks: bool
+) -> None:
+    """Of jobs that are read one by one, too: chosen by their ids, or too large for a page."""
+    claim = await world.ended("dead", {"failure": failure("no")}, payload='{"to": "a"}')
+    target = Target("one", ids=(claim.id,)) if chosen == "by its id" else EVERYTHING
+    if chosen == "cut":
+        page = await jobs.inspector.jobs(DEAD, PAGE_JOBS, None)
+        cut = replace(page, jobs=tuple(replace(job, payload=None, traceback=None) for job in page.jobs))
+        monkeypatch.setattr(jobs.inspector, "jobs", AsyncMock(return_value=cut))
+    number, text = await written(jobs, ExportOptions(target, "jsonl", tracebacks=tracebacks))
+    body = json.loads(text)
+    assert (number, body["payload"]) == (1, {"to": "a"})
+    assert (body["traceback"] is not None) == tracebacks
