@@ -54,6 +54,8 @@ class Output:
         found = sys.stdout if stream is None else stream
         self._stream: TextIO = _Closed() if found is None else found
         self.as_json = as_json
+        # what was changed already
+        self._done = ""
         if isinstance(self._stream, io.TextIOWrapper):
             # A terminal of another encoding shows what it has no character for as its code.
             self._stream.reconfigure(errors="backslashreplace")
@@ -68,6 +70,13 @@ class Output:
     def terminal(self) -> bool:
         """True when it goes to a terminal."""
         return self._stream.isatty()
+
+    def note_change(self, sentence: str) -> None:
+        """Note a change that took place: where its report cannot be written, the error names it, too.
+
+        A script that takes the error for a failure of the change would make another job.
+        """
+        self._done = f"{sentence}; "
 
     def write(self, text: str) -> None:
         """Write text that this program made itself.
@@ -90,14 +99,13 @@ class Output:
         """Write what is buffered, so that a full disk or a closed pipe shows now."""
         self._checked(self._stream.flush)
 
-    @staticmethod
-    def _checked(action: Callable[[], object]) -> None:
+    def _checked(self, action: Callable[[], object]) -> None:
         try:
             action()
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise CommandError(f"cannot write to standard output: {error.strerror}") from None
+            raise CommandError(f"{self._done}cannot write to standard output: {error.strerror}") from None
 
     def paint(self, text: str, colour: str) -> str:
         """Return the text in a colour (green, yellow, red, bold), or as it is where colours are off."""

@@ -139,6 +139,24 @@ class TestStreams:
         )
         assert (done.returncode, done.stdout + done.stderr) == (code, said)
 
+    @pytest.mark.parametrize(("where", "why"), [(">&-", "it is closed"), (">/dev/full", "No space left on device")])
+    @pytest.mark.parametrize("form", ["", " --json"])
+    @pytest.mark.parametrize("words", ["job enqueue mail '{\"n\": 1}'", "job edit OLD --set n=1"])
+    def test_a_job_whose_id_cannot_be_written_is_named(
+        self, waiting: Cli, words: str, form: str, where: str, why: str
+    ) -> None:
+        """A script that enqueues again would make a second one."""
+        waiting("job", "cancel", "--all", "--yes")
+        (old,) = (job["id"] for job in waiting("job", "list", "--json").body["jobs"])
+        command = f"exec {sys.executable} -m jobconsole {words.replace('OLD', old)}"
+        done = subprocess.run(
+            ["sh", "-c", f"{command}{form} {where}"], stderr=subprocess.PIPE, text=True, env=waiting.environ,
+            timeout=PATIENCE, check=False,
+        )  # fmt: skip
+        (new,) = (job["id"] for job in waiting("job", "list", "--json").body["jobs"] if job["id"] != old)
+        sentence = f"jobconsole: job {new} was enqueued; cannot write to standard output: {why}"
+        assert (done.returncode, done.stderr.splitlines()[-1]) == (1, sentence)
+
     @pytest.mark.parametrize("words", ["job enqueue mail -", "job cancel --yes -", "exporter --auth-line me"])
     def test_an_input_that_is_no_text_is_refused(self, waiting: Cli, words: str) -> None:
         strict = waiting.environ | {"PYTHONIOENCODING": "utf-8:strict"}

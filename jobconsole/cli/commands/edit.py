@@ -216,6 +216,7 @@ async def _enqueued(jobs: JobQueue, options: argparse.Namespace, output: Output,
     from queue_core.client.operations import this_author
 
     new = await submit_edit(jobs, edit.job, edit.draft, this_author(), options.why)
+    output.note_change(f"job {new.id} was enqueued")
     if output.as_json:
         output.json({"id": new.id, **edit.body()})
     else:

@@ -169,6 +169,8 @@ async def _enqueue(
         )
     except DryRunEnd as rehearsed:
         return await _report_dry_run(jobs, options, output, rehearsed.job)
+    found = "was enqueued" if handle.created else "holds the unique key, and nothing was enqueued"
+    output.note_change(f"job {handle.id} {found}")
     if output.as_json:
         output.json({"id": handle.id, "queue": handle.queue, "type": handle.type, "created": handle.created})
     else:

@@ -74,6 +74,7 @@ def run_trigger(options: argparse.Namespace, output: Output) -> int:
         if options.dry_run:
             return report_dry_run(output, "trigger", [options.name])
         handle = await _triggered(jobs, options)
+        output.note_change(f"job {handle.id} was enqueued")
         if output.as_json:
             output.json({"schedule": options.name, "id": handle.id, "queue": handle.queue, "type": handle.type})
         else:
