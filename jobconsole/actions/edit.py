@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jobconsole.actions.json import NotJson, compact, oddities, pretty, value_of
 from jobconsole.actions.schema import SchemaUnusable, validate_payload
 from jobconsole.format.humanize import plural
-from queue_core.errors import InvalidJob, QueueCoreError
+from queue_core.errors import InvalidJob, JobNotFound, QueueCoreError
 from queue_core.model.codec import Written, encode_payload
 from queue_core.model.operation import Author, OperationRequest
 from queue_core.model.rules import key_in
@@ -100,8 +100,27 @@ class Edited:
 
     id: str
     queue: str
+    # the state of the old job at that moment; None: it is not there any more
+    original: Status | None
     # one sentence when the note at the new job could not be written; the job itself is enqueued
     problem: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Which job is new, and what became of the old one."""
+        if self.original is None:
+            left = "is not there any more"
+        else:
+            left = f"stays {self.original}" if self.original in FINAL else f"is {self.original}"
+        return f"enqueued as {self.id}; the old job {left}"
+
+
+class OriginalChanged(QueueCoreError):
+    """The job that is edited went into another state meanwhile, as by a retry; nothing was enqueued."""
+
+    def __init__(self, before: Status, now: Status) -> None:
+        super().__init__(f"the old job is {now} by now, no longer {before}")
+        self.now = now
 
 
 def refusal(status: Status) -> str:
@@ -197,6 +216,7 @@ async def submit_edit(
     """Enqueue a new job of the same type from a draft; `operations`: those of the queue, unless they are restricted.
 
     Raises:
+        OriginalChanged: the job is in another state by now.
         InvalidJob: the draft cannot become a job; nothing was written.
         QueueFull, QueueClosed: its queue refuses it; nothing was written.
         ReadOnly: `operations` lets nothing be changed.
@@ -208,6 +228,7 @@ async def submit_edit(
         raise InvalidJob(f"the payload is not JSON: {error.reason}") from None
     encode_payload(payload, jobs.settings.limits.payload)
     operations = jobs.operations if operations is None else operations
+    now = await _unchanged_state(jobs, job)
     rules = jobs.settings.rules
     queue = ""
 
@@ -230,8 +251,19 @@ async def submit_edit(
     try:
         await operations.record(OperationRequest("edit", f"{job.type} {new_id}", author, why), _origin(job), [new_id])
     except QueueCoreError as error:
-        return Edited(new_id, queue, f"it was enqueued, but has no note of where it came from: {error}")
-    return Edited(new_id, queue)
+        return Edited(new_id, queue, now, f"it was enqueued, but has no note of where it came from: {error}")
+    return Edited(new_id, queue, now)
+
+
+async def _unchanged_state(jobs: JobQueue, job: Job) -> Status | None:
+    """Return the state that a job is still in; None: it is not there any more."""
+    try:
+        now = (await jobs.inspector.get(job.id)).status
+    except JobNotFound:
+        return None
+    if now != job.status:
+        raise OriginalChanged(job.status, now)
+    return now
 
 
 def _origin(job: Job) -> Any:

@@ -187,6 +187,22 @@ class TestEditor:
         assert answer.err.endswith("enqueue this as a new job? [y/N] ")
         assert job(dead_in_file, answer.out.strip())["payload"] == {"to": "bob"}
 
+    @pytest.mark.parametrize(("last", "code"), [("y", 0), ("n", 5)])
+    def test_a_job_that_was_retried_meanwhile_is_asked_about(
+        self, dead_in_file: Shop, monkeypatch: pytest.MonkeyPatch, last: str, code: int
+    ) -> None:
+        def retried(text: str) -> str:
+            assert dead_in_file.cli.process("job", "retry", DEAD[0], "--yes").code == 0
+            return '{"to": "bob"}'
+
+        monkeypatch.setattr("jobconsole.cli.commands.edit.edited", retried)
+        monkeypatch.setattr("jobconsole.cli.commands.edit.has_terminal", lambda: True)
+        answer = dead_in_file("job", "edit", DEAD[0], typed=f"y\n{last}\n")
+        assert answer.code == code
+        question = "the old job is queued by now, no longer dead; enqueue this as a new job all the same? [y/N] "
+        assert question in answer.err
+        assert bool(answer.out) == (last == "y")
+
     @pytest.mark.parametrize("typed", ["n\n", ""])
     def test_no_is_an_answer(self, dead_in_file: Shop, monkeypatch: pytest.MonkeyPatch, typed: str) -> None:
         monkeypatch.setattr("jobconsole.cli.commands.edit.edited", lambda text: '{"to": "bob"}')

@@ -110,6 +110,26 @@ async def test_on_a_signature_it_is_one_of_its_jobs(sit: Sit, jobs: JobQueue, bu
         assert {(await jobs.get(one)).status for one in buried["send_email"]} == {Status.DEAD}
 
 
+async def test_a_job_that_was_retried_meanwhile_is_named_before_it_is_enqueued(
+    sit: Sit, jobs: JobQueue, world: World
+) -> None:
+    """It had done the work, and the new job did it once more."""
+    async with sit(WIDE) as seat:
+        await at_the_odd_one(seat, world, '{"to": "a"}')
+        old = seat.table("all-jobs").selection.key or ""
+        screen = await editing(seat)
+        await write(seat, '{"to": "b"}')
+        await world.change("retry", [old])
+        await world.settle(await world.claim_job(old, queue="odd", types=("odd",)), "completed")
+        await enqueue(seat)
+        await seat.until("the old job is completed by now, no longer dead; enqueue it once more")
+        assert "a new job beside the completed one" in seat.text()
+        assert (screen.area.text, await jobs.count("")) == ('{"to": "b"}', 1)
+        await enqueue(seat)
+        await seat.until("the old job stays completed")
+        assert (await newest(jobs)).payload == {"to": "b"}
+
+
 async def test_a_mistake_is_shown_as_one_types_and_is_not_enqueued(sit: Sit, jobs: JobQueue, buried: Buried) -> None:
     async with sit() as seat:
         await seat.ready()

@@ -159,7 +159,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             note(line)
         if by_hand and not options.yes:
             confirm("enqueue this as a new job")
-        return await _enqueued(jobs, options, output, edit)
+        return await _enqueued(jobs, options, output, edit, ask_again=by_hand and not options.yes)
 
     return connected(options, output, run, "" if options.dry_run else "job edit")
 
@@ -211,11 +211,19 @@ def _report_dry_run(output: Output, edit: Edit) -> int:
     return DONE
 
 
-async def _enqueued(jobs: JobQueue, options: argparse.Namespace, output: Output, edit: Edit) -> int:
-    from jobconsole.actions.edit import submit_edit
+async def _enqueued(jobs: JobQueue, options: argparse.Namespace, output: Output, edit: Edit, ask_again: bool) -> int:
+    from jobconsole.actions.edit import OriginalChanged, submit_edit
     from queue_core.client.operations import this_author
 
-    new = await submit_edit(jobs, edit.job, edit.draft, this_author(), options.why)
+    try:
+        new = await submit_edit(jobs, edit.job, edit.draft, this_author(), options.why)
+    except OriginalChanged as changed:
+        if ask_again:
+            confirm(f"{changed}; enqueue this as a new job all the same")
+        else:
+            warn(str(changed))
+        job = replace(edit.job, status=changed.now)
+        new = await submit_edit(jobs, job, edit.draft, this_author(), options.why)
     output.note_change(f"job {new.id} was enqueued")
     if output.as_json:
         output.json({"id": new.id, **edit.body()})

@@ -155,13 +155,12 @@ class JobActions(RowActions):
         elif self.view.app.screen is self.view:
             from jobconsole.tui.sheets.edit import EditScreen
 
-            self.view.app.push_screen(EditScreen(original, sample), partial(self._report_edited, original.job.status))
+            self.view.app.push_screen(EditScreen(original, sample), self._report_edited)
 
-    def _report_edited(self, status: str, edited: Edited | None) -> None:
+    def _report_edited(self, edited: Edited | None) -> None:
         if edited is None:
             return
-        text = f"enqueued as {edited.id}; the old job stays {status}"
-        self.notice.show(edited.problem or text, "warn" if edited.problem else "good")
+        self.notice.show(edited.problem or edited.sentence, "warn" if edited.problem else "good")
         self.console.refresher.resync()
 
     def do_stack(self) -> None:

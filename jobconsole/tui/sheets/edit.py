@@ -14,7 +14,19 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.timer import Timer
 
-from jobconsole.actions.edit import UNCHANGED, Draft, Edited, Known, Original, Problem, check, diff, draft_of, editing
+from jobconsole.actions.edit import (
+    UNCHANGED,
+    Draft,
+    Edited,
+    Known,
+    Original,
+    OriginalChanged,
+    Problem,
+    check,
+    diff,
+    draft_of,
+    editing,
+)
 from jobconsole.format.glyphs import Glyphs
 from jobconsole.format.humanize import plural
 from jobconsole.format.spans import Line, fit, wrap
@@ -213,6 +225,9 @@ class EditScreen(Sheet[Edited]):
         again = "the text is still here, look whether the job was enqueued before you try again"
         try:
             self.post_message(self.Submitted(await self._enqueued()))
+        except OriginalChanged as error:
+            self._original = replace(self._original, job=replace(self._original.job, status=error.now))
+            self.post_message(self.Submitted(None, f"{error}; enqueue it once more for a new job all the same"))
         except StoreUnavailable as error:
             self.post_message(self.Submitted(None, f"{error}; {again}"))
         except QueueCoreError as error:
