@@ -175,7 +175,9 @@ async def test_the_event_loop_goes_on_while_large_payloads_are_put_into_words() 
     counting = asyncio.create_task(count())
     built = await asyncio.gather(
         *(
-            jobs._enqueuer.build("anything", [{"text": text}] * 40, EnqueueOptions(), lambda payloads: payloads)
+            jobs._enqueuer.list_of(
+                "anything", [{"text": text}] * 40, EnqueueOptions(), lambda payloads: payloads
+            ).whole()
             for _ in "abc"
         )
     )
