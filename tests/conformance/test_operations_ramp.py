@@ -155,6 +155,27 @@ async def test_a_leader_whose_clock_is_ahead_makes_no_outcome_final(
     assert (await operations.get(number)).outcomes == Outcomes(1, 1, 0, 0)
 
 
+async def test_what_stopped_an_operation_stays_with_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may retry its jobs later: "10 completed" beside a canary that had failed read as if it had not."""
+    monkeypatch.setattr(verdict, "MAX_RECOUNT_SECONDS", 0.0)
+    operations, ids = world.operations, await dead(world, 2)
+    number = (await started(world, ids)).number
+    await operations.step(number, 1)
+    (claim,) = await world.claim(ids=ids)
+    await world.settle(claim, "dead")
+    await operations.move(number, "stopped", "1 of 1 canary jobs died again")
+    counts = verdict.OutcomeCounts(operations, world.inspector)
+    await counts.run_once()
+    assert (await operations.get(number)).outcomes == Outcomes(1, 0, 1, 0)
+    await operations.change("retry", [claim.id])
+    await world.settle(await world.claim_job(claim.id), "completed")
+    await counts.run_once()
+    assert (await operations.get(number)).outcomes == Outcomes(1, 0, 1, 0)
+    await operations.move(number, "running", "")
+    await counts.run_once()
+    assert (await operations.get(number)).outcomes == Outcomes(1, 1, 0, 0)
+
+
 async def test_a_new_leader_notes_no_fewer_than_the_one_before(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads one part of the members after the other."""
     for name, value in (

@@ -193,6 +193,10 @@ class OutcomeCounts:
 
     async def _count(self, operation: Operation) -> None:
         number, over = operation.number, 0.0
+        noted = operation.outcomes
+        # What others make of its jobs later is not what stopped it.
+        if operation.state == "stopped" and noted and noted.looked == operation.processed and not noted.unfinished:
+            return
         if operation.finished_at is not None:
             over = max(0.0, time.time() - operation.finished_at.timestamp())
             self._due[number] = time.monotonic() + min(over / RECOUNT_DIVISOR, MAX_RECOUNT_SECONDS)
@@ -203,9 +207,9 @@ class OutcomeCounts:
         counted = Outcomes(*(sum(counts) for counts in zip(*parts.values(), strict=True))) if parts else None
         known = counted is None or (counted.looked == operation.processed and not counted.unfinished)
         final = operation.ended and (known or (over > FINAL_COUNT_SECONDS and await self._is_over(operation)))
-        if counted is not None and operation.outcomes is not None and counted.looked < operation.outcomes.looked:
-            counted = operation.outcomes  # a new leader has not read all of its parts yet
-        if final or counted != operation.outcomes:
+        if counted is not None and noted is not None and counted.looked < noted.looked:
+            counted = noted  # a new leader has not read all of its parts yet
+        if final or counted != noted:
             await self._store.note_outcomes(number, counted, final)
 
     async def _is_over(self, operation: Operation) -> bool:
