@@ -282,9 +282,16 @@ def _rollout_in_words(rollout: Rollout) -> Iterator[str]:
     if rollout.first_failure:
         yield "first failures count"
     if rollout.rate is not None:
-        yield f"{rollout.rate:g} a second"
+        yield _rate_in_words(rollout.rate)
     if rollout.stop_percent is not None:
         yield f"stopped when more than {rollout.stop_percent:g}% die again"
+
+
+def _rate_in_words(rate: float) -> str:
+    """Return a rate, given by the second, by the shortest time in which it is 1 or more; of slower ones, by the day."""
+    periods = (("second", 1), ("minute", 60), ("hour", 3600), ("day", 86400))
+    name, seconds = next((one for one in periods if rate * one[1] >= 0.9995), periods[-1])
+    return f"{rate * seconds:.4g} {'an' if name == 'hour' else 'a'} {name}"
 
 
 def _options_in_words(options: ChangeOptions) -> Iterator[str]:

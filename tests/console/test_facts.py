@@ -15,7 +15,17 @@ from jobconsole.core.progress import operation_line
 from jobconsole.core.rows import job_line
 from jobconsole.format.glyphs import UNICODE
 from jobconsole.format.spans import HIGHEST, LABEL, RenderContext, fit, labelled, width_of
-from jobconsole.present.facts import Fact, Facts, cells, in_words, of_group, of_job, of_operation, of_schedule, only
+from jobconsole.present.facts import (
+    Fact,
+    Facts,
+    cells,
+    in_words,
+    of_group,
+    of_job,
+    of_operation,
+    of_schedule,
+    only,
+)
 from jobconsole.present.job import job_lines, packed
 from jobconsole.present.operation import operation_lines
 from queue_core.model.operation import ChangeOptions, Outcomes, Rollout
@@ -163,3 +173,17 @@ def test_one_is_one() -> None:
     assert in_words(ChangeOptions(), Rollout(ramp=(1, 10))) == ["a ramp of 1, 10 jobs, then the rest"]
     assert lost_too_often(1) == LOST_ONCE
     assert lost_too_often(2) == "2 workers were lost while they ran this job"
+
+
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [
+        (200, "200 a second"),
+        (1.5, "1.5 a second"),
+        (0.5, "30 a minute"),
+        (1 / 3600, "1 an hour"),
+        (1 / 86400, "1 a day"),
+    ],
+)
+def test_a_slow_rate_is_put_by_a_longer_time(rate: float, words: str) -> None:
+    assert list(in_words(ChangeOptions(), Rollout(rate=rate))) == [words]
