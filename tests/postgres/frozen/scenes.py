@@ -14,6 +14,7 @@ from queue_core.model.settings import PostgresSettings, RetentionSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.operations import PostgresOperations
 from queue_core.stores.postgres.read import PostgresInspector
+from queue_core.stores.postgres.scans.keys import StalledKeys, UnusedKeys, UnusedLocks
 from queue_core.stores.postgres.schedules import PostgresSchedules
 from queue_core.stores.postgres.store import PostgresStore
 from tests.conformance.making import LEASE, TYPE, WORKER, Listed, new_job, outcome
@@ -203,7 +204,7 @@ async def unheld(process: Process) -> None:
 
 
 async def keep_keys(process: Process) -> None:
-    await process.store._upkeep._keepers[0].run()
+    await keeper(process, UnusedKeys).run()
 
 
 async def stalled(process: Process) -> None:
@@ -213,7 +214,26 @@ async def stalled(process: Process) -> None:
 
 
 async def keep_gates(process: Process) -> None:
-    await process.store._upkeep._keepers[1].run()
+    await keeper(process, StalledKeys).run()
+
+
+def keeper(process: Process, kind: type[Any]) -> Any:
+    """Return one of the leader's walks over keys."""
+    return next(one for one in process.store._upkeep._keepers if isinstance(one, kind))
+
+
+async def left_locks(process: Process) -> None:
+    """Leave locks that no job has."""
+    await process.insert()
+    process.hand.do(
+        "insert into ordering_locks (queue_id, key) select id, k from queues, unnest(array['a', 'b', %(key)s]) k "
+        "where name = %(queue)s",
+        {"queue": process.queue, "key": KEY},
+    )
+
+
+async def keep_locks(process: Process) -> None:
+    await keeper(process, UnusedLocks).run()
 
 
 async def overdue(process: Process) -> None:
@@ -274,6 +294,7 @@ SCENES: dict[str, Scene] = {
     ),
     "the end of a handler's transaction": Scene({}, running, joint, keyed, caller_s=True, may_fail=True),
     "keys that nobody holds are forgotten": Scene({}, unheld, keep_keys, unique, alone=True),
+    "locks that no job has are forgotten": Scene({}, left_locks, keep_locks, keyed, alone=True),
     "jobs that nobody let through": Scene({}, stalled, keep_gates, keyed, alone=True),
     "dead jobs over their retention": Scene({"dead_blocks_key": True}, overdue, expire, keyed, alone=True),
     "the epoch of leases is raised": Scene({}, crashed, lead, lead_and_claim, alone=True),
