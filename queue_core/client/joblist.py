@@ -133,6 +133,9 @@ class JobList:
             InvalidJob: an item cannot become a job; the message names it.
         """
         step, pacing = PAYLOADS_PER_CHECK, self._factory.pacing
+        if self._jobs and len(self._jobs) == len(self._payloads):
+            # What is written may not be refused any more, though its options have changed since.
+            return self._jobs
         while True:
             if pacing.due:
                 await pacing.turn()

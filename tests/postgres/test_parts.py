@@ -169,3 +169,23 @@ async def test_no_transaction_waits_for_what_takes_long_to_build(
         handles = await jobs.enqueue_many("task", [{"n": n} for n in range(2 * PART_JOBS)], queue=QUEUE)
         assert len(ended) == 1
     assert [handle.id for handle in handles] == [job_id for job_id, _ in stored(postgres_url)[0]]
+
+
+async def test_options_that_change_meanwhile_refuse_nothing_that_is_written(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tags = ["a"]
+    async with JobQueue(postgres=postgres_url) as jobs:
+        store = jobs.store
+        assert isinstance(store, PostgresStore)
+        real = store.insert_parts
+
+        async def spoil(listed: JobParts) -> list[Inserted]:
+            written = await real(listed)
+            tags.append("")  # which is no tag
+            return written
+
+        monkeypatch.setattr(store, "insert_parts", spoil)
+        handles = await jobs.enqueue_many("task", [{}] * (2 * PART_JOBS), queue=QUEUE, tags=tags)
+    assert tags == ["a", ""]
+    assert [handle.id for handle in handles] == [job_id for job_id, _ in stored(postgres_url)[0]]
