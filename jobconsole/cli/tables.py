@@ -236,10 +236,10 @@ def state_of_progress(operation: Operation) -> str:
     if operation.waits_for:
         where = f"{'waits' if operation.state == 'running' else operation.state} for release {operation.waits_for}"
     elif operation.awaiting_canary and rollout.ramp:
-        size = plural(operation.barrier - stage.behind, "job")
+        size = plural(stage.size, "job")
         where = f"ramp {stage.number} of {stage.of}, waiting for the outcome of {size}"
     elif operation.awaiting_canary:
-        where = f"waiting for its canary of {plural(operation.barrier, 'job')}"
+        where = f"waiting for its canary of {plural(stage.size, 'job')}"
     else:
         drained = "drained " if operation.request.verb == "drain" else ""
         where = f"{drained}{exact(operation.done)} of {plural(operation.total, 'job')}"

@@ -112,9 +112,8 @@ def canary_words(line: OperationLine) -> str:
     if not one.in_canary:
         size = sum(rollout.ramp) if rollout.ramp else rollout.canary
         return f"{name} of {size:,} {'done' if rollout.stop_percent is None else 'passed'}"
-    words = f"canary {one.done:,} of {one.barrier:,}"
-    if rollout.ramp:
-        words = f"ramp {stage.number} of {stage.of}: {one.done - stage.behind:,} of {one.barrier - stage.behind:,}"
+    words = f"{stage.changed:,} of {stage.size:,}"
+    words = f"ramp {stage.number} of {stage.of}: {words}" if rollout.ramp else f"canary {words}"
     came = outcome_words(line.canary) if line.canary is not None and line.canary.looked else ""
     return f"{words}{',' if rollout.ramp else ':'} {came}" if came else words
 

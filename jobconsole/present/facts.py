@@ -250,7 +250,7 @@ def _canary(operation: Operation, canary: Outcomes | None) -> str:
     if not operation.awaiting_canary:
         # One that has ended goes no further; that it was stopped before is no longer known, so both read the same.
         over = "stopped" if operation.state == "stopped" or operation.ended else "not over"
-        words = f"of {plural(operation.barrier - stage.behind, 'job')}, {over}"
+        words = f"of {plural(stage.size, 'job')}, {over}"
     if rollout.ramp:
         words = f"ramp {stage.number} of {stage.of}, {words}"
     came = f": {outcome_words(canary)}" if canary is not None and canary.looked else ""

@@ -135,13 +135,13 @@ class Rollout(NamedTuple):
 
     # members that are changed first, and whose outcome is waited for; 0: none
     canary: int = 0
-    # members per second; None: as fast as the store can
+    # changed members per second; None: as fast as the store can
     rate: float | None = None
     # percent of retried jobs that died again, above which it is stopped; None: never
     stop_percent: float | None = None
     # whether a job of a barrier's step counts as failed at its first failed attempt, with retries left or not
     first_failure: bool = False
-    # members of its first steps, each of which is waited for as a canary is; (): the canary is the only one
+    # changed members of its first steps, each of which is waited for as a canary is; (): the canary is the only one
     ramp: tuple[int, ...] = ()
     # it begins no earlier; None: at once
     begin_at: datetime | None = None
@@ -153,9 +153,9 @@ class Rollout(NamedTuple):
         """The members of each step that is waited for: those of its ramp, or its canary."""
         return self.ramp or ((self.canary,) if self.canary > 0 else ())
 
-    def barriers(self, total: int) -> list[int]:
-        """Return the members behind which an operation of so many waits, in order; the last one is the end."""
-        ends = (end for end in accumulate(self.first_steps) if end < total)
+    def barriers(self, total: int, unchanged: int = 0) -> list[int]:
+        """Return the members behind which an operation of so many waits, in order, so many of them unchanged so far."""
+        ends = (end + unchanged for end in accumulate(self.first_steps) if end + unchanged < total)
         return [*([0] if self.when_release else []), *ends, total]
 
 
@@ -197,8 +197,8 @@ class Operation:
     # no longer as they were frozen: in another state, run again meanwhile, or gone
     skipped: int
     errored: int
-    # steps go no further than this member: the last one of a canary or of a step of a ramp, or the last one of all; 0
-    # while it waits for a release
+    # steps go no further than this member: the last one of a canary or of a step of a ramp (later by each one that is
+    # skipped or errored, in whose place another one comes), or the last one of all; 0 while it waits for a release
     barrier: int
     created_at: datetime
     # of the last step or move
@@ -228,9 +228,16 @@ class Operation:
     @property
     def stage(self) -> RampStep:
         """The step of its canary or ramp that it is in; behind them: the rest."""
-        ends = [end for end in self.request.rollout.barriers(self.total)[:-1] if end]
-        number = sum(end < self.barrier for end in ends) + 1
-        return RampStep(number, len(ends), ends[number - 2] if 1 < number <= len(ends) + 1 else 0)
+        ends = [end - self.unchanged for end in self.request.rollout.barriers(self.total, self.unchanged)[:-1] if end]
+        size = self.barrier - self.unchanged
+        number = sum(end < size for end in ends) + 1
+        behind = ends[number - 2] if number > 1 else 0
+        return RampStep(number, len(ends), behind, size - behind, max(0, self.processed - behind))
+
+    @property
+    def unchanged(self) -> int:
+        """The members that it has looked at and not changed."""
+        return self.skipped + self.errored
 
     @property
     def ended(self) -> bool:
@@ -256,8 +263,11 @@ class RampStep(NamedTuple):
     number: int
     # how many there are; 0: neither canary nor ramp
     of: int
-    # the members before it
+    # members that were changed before it
     behind: int
+    # members that are changed in it, and those that already were
+    size: int
+    changed: int
 
 
 class Outcomes(NamedTuple):
@@ -279,16 +289,6 @@ class Outcomes(NamedTuple):
     def ended(self) -> int:
         """Those whose outcome is known; cancelled and purged ones included."""
         return self.looked - self.unfinished
-
-
-class MemberJob(NamedTuple):
-    """A member that an operation has changed."""
-
-    # from 1, in the order of the members
-    place: int
-    id: str
-    # its queue when it was frozen
-    queue: str
 
 
 # The transitions of an operation, as pure functions on its record. A store locks its row, calls one of them, and writes
@@ -358,7 +358,7 @@ def step(record: OperationRecord, count: int, processed: int, now: float) -> Ope
     """Return a running operation behind its next members, of which so many were changed."""
     view, rate = record.view, record.view.request.rollout.rate
     if rate:
-        record = record._replace(next_at=max(record.next_at, now) + count / rate)
+        record = record._replace(next_at=max(record.next_at, now) + processed / rate)
     skipped = view.skipped + count - processed
     return _changed(record, now, done=view.done + count, processed=view.processed + processed, skipped=skipped)
 
@@ -376,7 +376,7 @@ def pass_barrier(record: OperationRecord, barrier: int, now: float) -> Operation
     view = record.view
     if view.state != "running" or not view.barrier == barrier < view.total:
         return None
-    following = next(end for end in view.request.rollout.barriers(view.total) if end > barrier)
+    following = next(end for end in view.request.rollout.barriers(view.total, view.unchanged) if end > barrier)
     return _changed(record, now, barrier=following)
 
 
@@ -391,9 +391,10 @@ def note_drain(record: OperationRecord, left: int, now: float) -> OperationRecor
 
 
 def _changed(record: OperationRecord, now: float, **fields: Any) -> OperationRecord:
-    """Return a changed operation; one that runs is done behind its last member."""
+    """Return a changed operation: others take the places of members that it could not change, and its end is noted."""
     at = datetime.fromtimestamp(now, UTC)
     view = replace(record.view, updated_at=at, **fields)
+    view = replace(view, barrier=min(view.barrier + view.unchanged - record.view.unchanged, view.total))
     if view.state == "running" and view.done == view.total:
         view = replace(view, state="done")
     return record._replace(view=replace(view, finished_at=at) if view.ended else view)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from queue_core.model.filters.saved import SavedFilter
 from queue_core.model.operation import (
     UNCHANGED,
     Changed,
     ChangeOptions,
-    MemberJob,
     MemberVerb,
     Operation,
     OperationRequest,
@@ -23,6 +22,16 @@ from queue_core.model.triage.signatures import SignatureFacts
 
 STACKS_OF_A_JOB, STACKS_IN_ALL = 5, 1000
 """Stacks that are kept with a job, and of all jobs together: some 5 MB."""
+
+
+class MemberJob(NamedTuple):
+    """A member that an operation has changed."""
+
+    # from 1, in the order of the members
+    place: int
+    id: str
+    # its queue when it was frozen
+    queue: str
 
 
 class OperationStore(Protocol):

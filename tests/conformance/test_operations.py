@@ -292,6 +292,17 @@ async def test_a_rate_puts_the_next_step_off(world: World) -> None:
     assert (await world.operations.step(number, 2)).changed.ids == tuple(ids[2:4])
 
 
+async def test_a_rate_counts_no_members_that_were_skipped(world: World) -> None:
+    ids = await dead(world, 6)
+    number = (await started(world, ids, rollout=Rollout(rate=0.01))).number
+    await world.operations.change("retry", ids[:3])
+    step = await world.operations.step(number, 2)
+    assert (step.operation.skipped, step.wait) == (2, 0)
+    step = await world.operations.step(number, 2)
+    assert (step.operation.skipped, step.changed.ids) == (3, (ids[3],))
+    assert 0 < step.wait <= 100
+
+
 async def test_time_that_nobody_used_is_not_caught_up(world: World) -> None:
     number = (await started(world, await dead(world, 6), rollout=Rollout(rate=0.01))).number
     await world.operations.step(number, 2)

@@ -14,7 +14,7 @@ import pytest
 from queue_core import JobQueue
 from queue_core.client.operating import verdict
 from queue_core.errors import InvalidArgument, InvalidJob
-from queue_core.model.operation import ChangeOptions, Operation, Outcomes, Rollout
+from queue_core.model.operation import ChangeOptions, Operation, Outcomes, RampStep, Rollout
 from queue_core.model.retry import Retry
 from tests.conformance.making import worker_beat
 from tests.conformance.test_jobs_operations import asked, dead_jobs, ended
@@ -44,6 +44,58 @@ async def test_a_ramp_of_more_than_all_ends_with_them(world: World) -> None:
     await world.operations.step(operation.number, 10)
     assert await world.operations.pass_barrier(operation.number, 2)
     assert (await world.operations.step(operation.number, 10)).operation.state == "done"
+
+
+async def test_a_canary_takes_others_in_place_of_those_that_it_skips(world: World) -> None:
+    """Its size is what was retried, not what was looked at: the few that are left would decide about all others."""
+    operations, ids = world.operations, await dead(world, 8)
+    number = (await started(world, ids, rollout=Rollout(canary=3))).number
+    await operations.change("retry", ids[:2])
+    seen = []
+    for _ in range(3):
+        step = await operations.step(number, 100)
+        one = step.operation
+        seen.append((len(step.changed.ids), one.barrier, one.stage.changed, one.stage.size, one.awaiting_canary))
+    assert seen == [(1, 5, 1, 3, False), (2, 5, 3, 3, True), (0, 5, 3, 3, True)]
+    assert (await verdict.read_outcomes(operations, await operations.get(number))).looked == 3
+    assert await operations.pass_barrier(number, 5)
+    assert (await operations.step(number, 100)).operation.state == "done"
+
+
+async def test_a_canary_takes_others_in_place_of_those_that_fail(world: World) -> None:
+    number = (await started(world, await dead(world, 5), rollout=Rollout(canary=2))).number
+    assert (await world.operations.fail_member(number, "no")).barrier == 3
+    operation = (await world.operations.step(number, 100)).operation
+    assert (operation.processed, operation.awaiting_canary, operation.stage.size) == (2, True, 2)
+
+
+async def test_a_canary_of_which_too_few_are_left_takes_all(world: World) -> None:
+    ids = await dead(world, 4)
+    number = (await started(world, ids, rollout=Rollout(canary=3))).number
+    await world.operations.change("retry", ids[1:3])
+    await world.operations.step(number, 100)
+    operation = (await world.operations.step(number, 100)).operation
+    assert (operation.state, operation.barrier, operation.processed) == ("done", 4, 2)
+
+
+async def test_each_step_of_a_ramp_is_judged_by_its_own_jobs(world: World) -> None:
+    """Also where other ones were skipped in the step before, and in this one."""
+    operations, ids = world.operations, await dead(world, 12)
+    number = (await started(world, ids, rollout=Rollout(ramp=(2, 3)))).number
+    await operations.change("retry", [ids[0], ids[4]])
+    for _ in range(2):
+        step = await operations.step(number, 100)
+    assert (step.operation.barrier, step.operation.awaiting_canary) == (3, True)
+    await operations.pass_barrier(number, 3)
+    step = await operations.step(number, 2)
+    assert step.operation.stage == RampStep(2, 2, behind=2, size=3, changed=1)
+    assert (await verdict.read_outcomes(operations, step.operation)).looked == 1
+    operation = (await operations.step(number, 100)).operation
+    assert (operation.barrier, operation.awaiting_canary) == (7, True)
+    assert operation.stage == RampStep(2, 2, behind=2, size=3, changed=3)
+    await world.settle(await world.claim_job(ids[3]), "completed")
+    await world.settle(await world.claim_job(ids[1]), "dead")
+    assert await verdict.read_outcomes(operations, operation) == Outcomes(3, 1, 0, 2)
 
 
 async def test_it_waits_for_a_release_paused_or_not(world: World) -> None:
@@ -295,20 +347,28 @@ async def test_a_canary_may_count_first_failures(jobs: JobQueue) -> None:
 
 async def test_what_is_skipped_in_a_step_does_not_hold_up_a_ramp(jobs: JobQueue) -> None:
     ids = await dead_jobs(jobs, 6)
-    number = (await jobs.operations.submit(asked(rollout=Rollout(ramp=(1, 3))), ids)).number
+    number = (await jobs.operations.submit(asked(rollout=Rollout(ramp=(2, 3))), ids)).number
     await jobs.operations.change("retry", ids[:4])
     operation = await jobs.operations.run(number)
     assert (operation.state, operation.processed, operation.skipped) == ("done", 2, 4)
 
 
-async def test_a_canary_of_which_none_was_retried_releases_no_others(jobs: JobQueue) -> None:
+async def test_a_canary_whose_first_jobs_changed_waits_for_others(jobs: JobQueue) -> None:
     ids = await dead_jobs(jobs, 6)
     careful = asked(rollout=Rollout(canary=2, stop_percent=20.0))
     number = (await jobs.operations.submit(careful, ids)).number
     await jobs.operations.change("delete", ids[:2])
+    executor = jobs.operations.executor()
+    for _ in range(3):
+        await executor.run_once()
+    operation = await jobs.operations.get(number)
+    assert (operation.awaiting_canary, operation.processed, operation.skipped) == (True, 2, 2)
+    for _ in range(2):
+        claimed = await jobs.claim_next(wait=PATIENCE)
+        assert claimed is not None
+        await claimed.fail(OSError("still away"), retry=False)
     operation = await jobs.operations.run(number)
-    assert (operation.state, operation.processed, operation.skipped) == ("stopped", 0, 2)
-    assert operation.note == "none of the canary jobs was retried: all had changed meanwhile"
+    assert (operation.state, operation.note) == ("stopped", "2 of 2 canary jobs died again")
 
 
 async def test_a_canary_whose_jobs_were_cancelled_releases_no_others(jobs: JobQueue) -> None:

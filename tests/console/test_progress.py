@@ -66,9 +66,10 @@ def test_what_has_ended_is_forgotten() -> None:
 @pytest.mark.parametrize(
     ("given", "canary", "said"),
     [
-        ({"total": 100, "done": 4, "barrier": 10}, None, "canary 4 of 10"),
+        ({"total": 100, "done": 4, "processed": 4, "barrier": 10}, None, "canary 4 of 10"),
+        ({"total": 100, "done": 7, "processed": 4, "skipped": 3, "barrier": 13}, None, "canary 4 of 10"),
         (
-            {"total": 100, "done": 10, "barrier": 10}, Outcomes(10, 3, 1, 6),
+            {"total": 100, "done": 10, "processed": 10, "barrier": 10}, Outcomes(10, 3, 1, 6),
             "canary 10 of 10: 3 completed, 1 failed again, 6 not ended",
         ),
         ({"total": 100, "done": 20, "barrier": 100}, None, "canary of 10 passed"),

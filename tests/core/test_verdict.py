@@ -63,7 +63,6 @@ def test_of_a_canary_those_that_were_cancelled_or_are_gone_show_nothing(
 @pytest.mark.parametrize(
     ("outcomes", "sentence"),
     [
-        (Outcomes(0, 0, 0, 0), "none of the canary jobs was retried: all had changed meanwhile"),
         (Outcomes(10, 0, 0, 0), "none of the 10 canary jobs completed or died: they were cancelled or are gone"),
         (Outcomes(10, 3, 1, 0), "1 of 4 canary jobs died again"),
     ],

@@ -401,7 +401,7 @@ ABOVE = (
         "steps-of-ramps-are-judged-by-all-before",
         "client/operating/verdict.py",
         ("conformance/test_operations_ramp.py",),
-        ("operation.barrier - behind, behind, operation.barrier)", "operation.barrier, 0, operation.barrier)"),
+        ("operation.stage.changed, 0, operation.done)", "operation.processed, 0, operation.done)"),
         keyword="stops_a_ramp and memory",
     ),
     of_worker(

@@ -77,10 +77,7 @@ def reason(operation: Operation, outcomes: Outcomes) -> str:
     which = "jobs whose outcome was known"
     if operation.in_canary:
         number = telling(outcomes) + outcomes.unfinished
-        stage = operation.stage
-        which = f"jobs of step {stage.number} of the ramp" if rollout.ramp else "canary jobs"
-        if not outcomes.looked:
-            return f"none of the {which} was retried: all had changed meanwhile"
+        which = f"jobs of step {operation.stage.number} of the ramp" if rollout.ramp else "canary jobs"
         if not number:
             return f"none of the {outcomes.looked:,} {which} completed or died: they were cancelled or are gone"
     what = "died again"
@@ -96,8 +93,7 @@ async def read_outcomes(store: OperationStore, operation: Operation) -> Outcomes
         StoreUnavailable, OperationNotFound: they cannot be read.
     """
     if operation.in_canary:
-        behind = operation.stage.behind
-        return await store.outcomes(operation.number, operation.barrier - behind, behind, operation.barrier)
+        return await store.outcomes(operation.number, operation.stage.changed, 0, operation.done)
     return await store.outcomes(operation.number, VERDICT_JOBS)
 
 

@@ -13,7 +13,6 @@ from queue_core.model.operation import (
     UNCHANGED,
     Changed,
     ChangeOptions,
-    MemberJob,
     MemberVerb,
     Operation,
     OperationRecord,
@@ -25,6 +24,7 @@ from queue_core.model.operation import (
 )
 from queue_core.model.states import FINAL, Status
 from queue_core.model.triage.signatures import UNTOUCHED, SignatureFacts, resolved_of
+from queue_core.ports.operations import MemberJob
 from queue_core.stores.memory.change import change
 from queue_core.stores.memory.records import JobRow, MemberRow, OperationRow
 from queue_core.stores.memory.store import MemoryStore

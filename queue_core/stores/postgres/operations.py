@@ -16,7 +16,6 @@ from queue_core.model.operation import (
     Author,
     Changed,
     ChangeOptions,
-    MemberJob,
     MemberVerb,
     Operation,
     OperationRecord,
@@ -31,6 +30,7 @@ from queue_core.model.rules import Rules
 from queue_core.model.settings import PostgresSettings
 from queue_core.model.text import storable
 from queue_core.model.triage.signatures import SignatureFacts
+from queue_core.ports.operations import MemberJob
 from queue_core.stores.postgres.change import NoSuchQueue, TargetJob, change, members_of
 from queue_core.stores.postgres.dialect import DIALECT, Rows, load, plain_array, text_array
 from queue_core.stores.postgres.schedules import rehearse_schedule

@@ -16,7 +16,6 @@ from queue_core.model.operation import (
     Author,
     Changed,
     ChangeOptions,
-    MemberJob,
     MemberVerb,
     Operation,
     OperationRecord,
@@ -31,6 +30,7 @@ from queue_core.model.operation import (
 from queue_core.model.rules import Rules
 from queue_core.model.text import storable
 from queue_core.model.triage.signatures import SignatureFacts
+from queue_core.ports.operations import MemberJob
 from queue_core.stores.sql.records import id_or_none, known_ids
 from queue_core.stores.sqlite.change import change, command, set_closed, switch
 from queue_core.stores.sqlite.claim import keep_time

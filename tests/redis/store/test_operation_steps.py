@@ -10,7 +10,8 @@ import pytest
 from redis.asyncio import Redis
 
 from queue_core.errors import StoreUnavailable
-from queue_core.model.operation import UNCHANGED, Author, ChangeOptions, MemberJob, Operation, OperationRequest
+from queue_core.model.operation import UNCHANGED, Author, ChangeOptions, Operation, OperationRequest
+from queue_core.ports.operations import MemberJob
 from queue_core.redis.scripts import source
 from queue_core.stores.redis.change import ChangeOutcome, StepKey
 from queue_core.stores.redis.operations.steps import OperationSteps

@@ -13,10 +13,18 @@ local function end_behind_last()
   end
 end
 
+-- A canary, or a step of a ramp, takes other members in the places of so many that were not changed.
+local function move_barrier(unchanged)
+  local barrier, total = unpack(redis.call('HMGET', KEYS[1], 'barrier', 'total'))
+  redis.call('HSET', KEYS[1], 'barrier', digits(math.min(number(barrier) + unchanged, number(total))))
+end
+
 -- name: barriers
--- Shared: the end of the first step of an operation (KEYS[1]) behind a barrier, or its last member of so many.
+-- Shared: the end of the first step of an operation (KEYS[1]) behind a barrier, or its last member of so many. Each end is so many
+-- members later as were not changed so far.
 local function next_barrier(total, barrier)
-  local steps, ends = redis.call('HMGET', KEYS[1], 'steps', 'canary'), 0
+  local steps, skipped, errored = redis.call('HMGET', KEYS[1], 'steps', 'canary'), unpack(redis.call('HMGET', KEYS[1], 'skipped', 'errored'))
+  local ends = number(skipped) + number(errored)
   for step in string.gmatch(steps[1] or steps[2] or '', '%d+') do
     ends = ends + tonumber(step)
     if ends > barrier and ends < total then
@@ -71,8 +79,9 @@ if answer == 1 then
   redis.call('HINCRBY', KEYS[1], 'processed', changed)
   redis.call('HINCRBY', KEYS[1], 'skipped', members - changed)
   if rate then
-    redis.call('HSET', KEYS[1], 'next_at', digits(math.max(now, number(next_at)) + 1000000 * members / rate))
+    redis.call('HSET', KEYS[1], 'next_at', digits(math.max(now, number(next_at)) + 1000000 * changed / rate))
   end
+  move_barrier(members - changed)
   end_behind_last()
 end
 return {answer, unpack(redis.call('HGETALL', KEYS[1]))}
@@ -105,6 +114,7 @@ if state == 'running' and number(done) < number(barrier) then
   redis.call('HSET', KEYS[1], 'note', ARGV[2], 'updated_at', stamp)
   redis.call('HINCRBY', KEYS[1], 'done', 1)
   redis.call('HINCRBY', KEYS[1], 'errored', 1)
+  move_barrier(1)
   end_behind_last()
 end
 return redis.call('HGETALL', KEYS[1])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from queue_core.model.operation import ABANDONED_SECONDS, ENDED, MOVES, NEVER_STARTED, MemberJob, OperationState
+from queue_core.model.operation import ABANDONED_SECONDS, ENDED, MOVES, NEVER_STARTED, OperationState
+from queue_core.ports.operations import MemberJob
 from queue_core.redis.scripts import Call
 from queue_core.stores.redis.records import FrozenMember, member_of, note_text, operation_of
 from queue_core.stores.redis.session import JOBS_PER_SCRIPT, RedisLink, chunks

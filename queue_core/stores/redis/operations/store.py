@@ -13,7 +13,6 @@ from queue_core.model.operation import (
     UNCHANGED,
     Changed,
     ChangeOptions,
-    MemberJob,
     MemberVerb,
     Operation,
     OperationRequest,
@@ -27,6 +26,7 @@ from queue_core.model.settings import RedisSettings
 from queue_core.model.states import FINAL, Status
 from queue_core.model.text import storable
 from queue_core.model.triage.signatures import SignatureFacts
+from queue_core.ports.operations import MemberJob
 from queue_core.stores.redis import change
 from queue_core.stores.redis.operations.members import (
     Members,
