@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from queue_core.client.operating.drain import jobs_left
-from queue_core.errors import QueueClosed, QueueNotFound
+from queue_core.errors import QueueClosed, QueueFull, QueueNotFound
 from queue_core.model.operation import Author, ChangeOptions, OperationRequest
 from queue_core.model.report import QueueInfo
 from queue_core.model.schedule import Announcement, Schedule, Tick
@@ -120,6 +120,33 @@ async def test_what_is_known_there_gets_its_answer(world: World) -> None:
     assert (holder.created, holder.id) == (False, unique.id)
     with pytest.raises(QueueClosed):
         await world.store.insert([known, new_job()])
+
+
+@pytest.mark.parametrize("key", [None, "u"])
+async def test_what_is_known_there_does_not_refuse_jobs_of_other_queues(world: World, key: str | None) -> None:
+    """Each queue decides about its own jobs; a list is refused for those that are new in the closed one."""
+    first = new_job(unique_key=key)
+    await world.store.insert([first, new_job(queue="a first")])
+    await closed(world)
+    there = first if key is None else new_job(unique_key=key)
+    answers = await world.store.insert([new_job(queue="a first"), there, new_job(queue="other")])
+    assert [(one.created, one.queue) for one in answers] == [(True, "a first"), (False, QUEUE), (True, "other")]
+    assert answers[1].id == first.id
+    with pytest.raises(QueueClosed) as caught:
+        await world.store.insert([new_job(queue="a first"), there, new_job()])
+    assert caught.value.queue == QUEUE
+
+
+async def test_nor_those_of_a_queue_with_a_limit(ruled: Ruled) -> None:
+    world = await ruled(limit=2)
+    first = new_job(unique_key="u", queue="other")
+    await world.store.insert([first, new_job()])
+    await closed(world, "other")
+    again = new_job(unique_key="u", queue="other")
+    answers = await world.store.insert([new_job(), again])
+    assert [(one.created, one.id == first.id) for one in answers] == [(True, False), (False, True)]
+    with pytest.raises(QueueFull):
+        await world.store.insert([again, new_job()])
 
 
 async def test_what_is_in_it_goes_on(world: World) -> None:

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from queue_core.errors import QueueFull
+from queue_core.errors import QueueClosed, QueueFull
 from queue_core.model.job import NewJob, Ready
 from queue_core.model.rules import AHEAD_SECONDS, BANDS, QueueRules, Rules, rules_of
 from queue_core.redis.scripts import Call
@@ -17,7 +17,9 @@ ORDERING_KEYS = ("admitted", "order_wait", "blocked")
 """The keys with the released and the waiting jobs of ordering keys."""
 
 _LIMITS = ("", *BANDS)
-_ROOM = ("depths", "unfinished", "unique", "unique_expires")
+_ROOM = ("depths", "unfinished", "unique", "unique_expires", "closed")
+_CLOSED = 5
+"""The answer of a check where the queue is closed; a lower one is the place of a limit."""
 
 
 def answer_of(queue: str, answer: Any) -> tuple[Any, tuple[Ready, ...]]:
@@ -51,7 +53,7 @@ def dead_holds(rules: QueueRules) -> str:
 
 
 class CapacityCheck(NamedTuple):
-    """Checks the room for jobs by scripts that run in one transaction with those that write them."""
+    """Checks that queues are open and have room for jobs, by scripts in one transaction with those that write them."""
 
     # without one there is no limit, and nothing to check
     calls: Sequence[Call]
@@ -67,9 +69,11 @@ UNCHECKED = CapacityCheck((), "", "", ())
 """The check of jobs without a limit."""
 
 
-def capacity_check(link: RedisLink, rules: Rules, groups: Mapping[str, Sequence[NewJob]]) -> CapacityCheck:
-    """Return the check whether queues with limits have room for these jobs."""
-    queues = [queue for queue in groups if rules_of(rules, queue).limits]
+def capacity_check(
+    link: RedisLink, rules: Rules, groups: Mapping[str, Sequence[NewJob]], every: bool = False
+) -> CapacityCheck:
+    """Return the check whether queues with limits, or every queue, have room for these jobs and are open."""
+    queues = [queue for queue in groups if every or rules_of(rules, queue).limits]
     if not queues:
         return UNCHECKED
     name = secrets.token_hex(8)
@@ -91,8 +95,11 @@ def check_room(rules: Rules, check: CapacityCheck, answers: Sequence[int]) -> No
 
     Raises:
         QueueFull: there is no room.
+        QueueClosed: a queue is closed, and not all of its jobs are known there.
     """
     for queue, place in zip(check.queues, answers, strict=True):
+        if place == _CLOSED:
+            raise QueueClosed(queue)
         if place:
             band, own = _LIMITS[place - 1], rules_of(rules, queue)
             raise QueueFull(queue, own.limits[band], own.retry_after, band)

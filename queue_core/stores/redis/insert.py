@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -80,8 +81,10 @@ class RedisInserts:
         return await self._insert(jobs, await self._known_elsewhere(jobs) if jobs else set())
 
     async def _insert(self, jobs: Sequence[NewJob], known: set[_Place]) -> list[Inserted]:
+        several = not self._link.apart and len({job.queue for job in jobs}) > 1
         if not known and self._are_plain(jobs):
-            return await self._insert_plain(jobs)
+            with suppress(*([QueueClosed] if several else [])):
+                return await self._insert_plain(jobs)
         groups: dict[str, list[NewJob]] = {}
         for job in jobs:
             if (job.queue, job.id) not in known:
@@ -90,8 +93,16 @@ class RedisInserts:
         limited = any(rules_of(self._rules, queue).limits for queue in groups)
         if limited and self._link.apart and len(groups) > 1:
             written = await self._write_apart(groups, parts)
+        elif limited:
+            written = await self._write_checked(groups, parts)
         else:
-            written = await (self._write_limited(groups, parts) if limited else self._write(parts))
+            try:
+                written = await self._write(parts)
+            except QueueClosed:
+                if not several:
+                    raise
+                # Nothing is written. The script of another queue refused; the jobs of the closed one may all be known.
+                written = await self._write_checked(groups, parts)
         return [inserted(job, "k" if (job.queue, job.id) in known else next(written[job.queue])) for job in jobs]
 
     def offers(self, jobs: Sequence[NewJob]) -> bool:
@@ -186,21 +197,20 @@ class RedisInserts:
             await self._take(some, await self._link.insert(calls), answers, closed)
         return {queue: iter(found) for queue, found in answers.items()}
 
-    async def _write_limited(
+    async def _write_checked(
         self, groups: Mapping[str, Sequence[NewJob]], parts: Sequence[_Part]
     ) -> dict[str, Iterator[str]]:
-        """Write jobs for which there may be no room: in one transaction, however many they are."""
+        """Write jobs that each of their queues is asked for before: in one transaction, however many they are."""
         for _ in range(ROOM_TRIES):
-            check = self.check_capacity(groups)
-            closed = list(groups)
-            calls = [*check.calls, *(self.call(queue, part, check, closed) for queue, part in parts)]
+            check = self.check_capacity(groups, every=True)
+            calls = [*check.calls, *(self.call(queue, part, check) for queue, part in parts)]
             found = await self._link.insert(calls)
             asked = len(check.calls)
             check_room(self._rules, check, found[:asked])
             # A server that did not know a script yet has run the others: then nothing was written.
             if all(one[0] != "ask" for one in found[asked:]):
                 answers: dict[str, list[str]] = {}
-                await self._take(parts, found[asked:], answers, closed)
+                await self._take(parts, found[asked:], answers, ())
                 return {queue: iter(one) for queue, one in answers.items()}
         raise StoreUnavailable("redis", "it forgets its scripts all the time")
 
@@ -215,12 +225,12 @@ class RedisInserts:
             check_room(self._rules, check._replace(queues=[queue]), await self._link.run_many([own]))
         written: dict[str, Iterator[str]] = {}
         for queue, jobs in groups.items():
-            written |= await self._write_limited({queue: jobs}, [part for part in parts if part[0] == queue])
+            written |= await self._write_checked({queue: jobs}, [part for part in parts if part[0] == queue])
         return written
 
-    def check_capacity(self, groups: Mapping[str, Sequence[NewJob]]) -> CapacityCheck:
-        """Return the check whether there is room for jobs."""
-        return capacity_check(self._link, self._rules, groups)
+    def check_capacity(self, groups: Mapping[str, Sequence[NewJob]], every: bool = False) -> CapacityCheck:
+        """Return the check whether there is room for jobs, in every queue or in those with limits."""
+        return capacity_check(self._link, self._rules, groups, every)
 
     async def _take(
         self, parts: Sequence[_Part], found: Sequence[Any], answers: dict[str, list[str]], closed: Sequence[str]

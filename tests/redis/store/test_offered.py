@@ -118,7 +118,7 @@ async def test_a_list_with_jobs_of_a_closed_queue(
     before = await look()
     with pytest.raises(QueueClosed, match=closed):
         await store.insert([new_job(), *jobs, new_job(queue="other")])
-    assert changes(before, await look()) == {}
+    assert changes(before, await look()).keys() <= {"capacity_answer"}, "which goes by itself"
     assert [one.created for one in await store.insert(jobs)] == [False, False]
 
 

@@ -174,7 +174,7 @@ async def test_a_limit_holds_on_a_server_that_forgot_a_script(
         if known == "insert":
             await store.insert([new_job(queue="other")])
         elif known == "check_capacity":
-            await store._link.run("check_capacity", ["a", "b", "c", "d", "e"], ["name", "", "", "", ""])
+            await store._link.run("check_capacity", ["a", "b", "c", "d", "e", "f"], ["name", "", "", "", ""])
         if number < 2:
             assert (await store.insert([new_job()]))[0].created
         else:

@@ -96,11 +96,12 @@ local function with_unblocked(answer, unblocked)
 end
 
 -- name: check_capacity
--- Check whether a queue has capacity for jobs, as far as its limits go; those that would not be written do not count.
--- KEYS: 1 capacity_answer, 2 depths, 3 unfinished, 4 unique, 5 unique_expires, then the hashes of the jobs
+-- Check whether a queue is open to jobs and has capacity for them, as far as its limits go; those that would not be written do not
+--   count.
+-- KEYS: 1 capacity_answer, 2 depths, 3 unfinished, 4 unique, 5 unique_expires, 6 closed, then the hashes of the jobs
 -- ARGV: 1 name of this question, 2..5 the limits of the queue, of high, normal and low priorities (or empty),
 --       then for each job id, priority, unique key (or empty)
--- Returns which of these four limits refuses them, or 0. Leaves in `capacity_answer` "<name>:<number of queues
+-- Returns which of these four limits refuses them, 5 where the queue is closed, or 0. Leaves in `capacity_answer` "<name>:<number of queues
 --   that had capacity so far>" or "<name>:full" for `insert`, which runs in the same transaction: so nothing comes in between.
 -- with: clock
 -- with: unique
@@ -108,10 +109,10 @@ local function band(priority)
   return priority >= 10 and 2 or priority >= 5 and 3 or 4
 end
 local coming, waiting, seen, requested = {0, 0, 0, 0}, {0, 0, 0, 0}, {}, {}
-for i = 1, #KEYS - 5 do
+for i = 1, #KEYS - 6 do
   local a = 5 + 3 * (i - 1)
   local id, unique = ARGV[a + 1], ARGV[a + 3] ~= '' and ARGV[a + 3]
-  local new = not seen[id] and redis.call('EXISTS', KEYS[5 + i]) == 0
+  local new = not seen[id] and redis.call('EXISTS', KEYS[6 + i]) == 0
   if new and unique then
     new = not requested[unique] and not holder_of(KEYS[4], KEYS[5], KEYS[3], unique)
   end
@@ -135,6 +136,9 @@ for limit = 4, 1, -1 do
   if most and coming[limit] > 0 and waiting[limit] + coming[limit] > most then
     full = limit
   end
+end
+if coming[1] > 0 and redis.call('EXISTS', KEYS[6]) == 1 then
+  full = 5
 end
 local answer = string.match(redis.call('GET', KEYS[1]) or '', '^' .. ARGV[1] .. ':(%w+)$')
 answer = (full > 0 or answer == 'full') and 'full' or (answer or 0) + 1
