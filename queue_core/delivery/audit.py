@@ -169,6 +169,8 @@ class DeliveryAudit:
             await self._dispatcher.offer(missing)
             offered += len(missing)
             rank = page[-1].rank
+            if len(page) < PAGE_JOBS:
+                break  # what comes behind it is new, and its producers offer it: this would go on as long as they do
         await self._dispatcher.mark_current(queue)
         self._reached.pop(queue, None)
         if offered:

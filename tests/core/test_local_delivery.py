@@ -5,6 +5,9 @@ import gc
 import time
 from collections.abc import AsyncIterator, Sequence
 
+import pytest
+
+from queue_core.delivery import audit
 from queue_core.delivery.audit import DeliveryAudit
 from queue_core.delivery.local import LocalDispatcher, LocalEventBus, QueueHints
 from queue_core.model.events import Event, EventBatch, EventName
@@ -114,6 +117,25 @@ async def test_an_audit_reads_no_more_than_the_first_jobs_where_the_dispatcher_h
     announce(store, "task", queues=("work",))
     assert await DeliveryAudit(store, LocalDispatcher()).run_once() == 1
     assert set(asked) == {1}
+
+
+async def test_a_rebuild_ends_while_jobs_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What arrives behind the last of its pages is offered by its producers."""
+    monkeypatch.setattr(audit, "PAGE_JOBS", 10)
+    store, dispatcher, offered = MemoryStore(SystemClock()), LocalDispatcher(), list[list[str]]()
+    jobs = [NewJob(new_id(), "work", "task", "{}") for _ in range(25)]
+    await store.insert(jobs)
+
+    async def missing(heads: Sequence[Ready]) -> list[Ready]:
+        assert len(offered) < 3, "one page for each job that has arrived meanwhile"
+        offered.append([one.id for one in heads])
+        await store.insert([NewJob(new_id(), "work", "task", "{}")])
+        return list(heads)
+
+    monkeypatch.setattr(dispatcher, "missing", missing)
+    await DeliveryAudit(store, dispatcher).rebuild("work")
+    assert [len(page) for page in offered] == [10, 10, 7]
+    assert [one for page in offered for one in page][:25] == [job.id for job in jobs]
 
 
 async def test_a_hint_that_a_cancelled_look_was_given_is_not_lost() -> None:
