@@ -221,6 +221,33 @@ async def test_a_connection_that_is_made_while_all_are_closed_is_closed_too(
     assert await eventually(lambda: nobody(observer))
 
 
+async def test_who_waits_for_a_connection_while_all_are_closed_gets_none(
+    sessions: Sessions,
+    runners: list[SerialRunner],
+    observer: psycopg.AsyncConnection[tuple[int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At once, and without a new connection, which would stay open behind the close."""
+    monkeypatch.setattr(module, "CONNECTION_WAIT", 0.5)
+    ends = asyncio.get_running_loop().time() + PATIENCE
+    for _ in range(KEPT_CONNECTIONS):
+        await sessions.take(None, ends)
+    asked, cancelled = [asyncio.create_task(runner.run("queue_ids/read")) for runner in runners[:2]]
+    assert await eventually(lambda: _is(waiting(sessions), 2))
+    closing = asyncio.create_task(sessions.close())
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    with pytest.raises(StoreUnavailable, match="closed while a connection was waited for"):
+        await asked
+    await asyncio.wait([closing, cancelled])
+    assert cancelled.cancelled()
+    assert await eventually(lambda: nobody(observer))
+
+
+async def waiting(sessions: Sessions) -> int:
+    return len(sessions._waiting)
+
+
 @pytest.mark.parametrize(
     ("owner", "name"), [(connecting, "_detect_pooler"), (psycopg.AsyncConnection, "set_isolation_level")]
 )

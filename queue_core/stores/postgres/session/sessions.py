@@ -81,14 +81,18 @@ class Sessions:
         return None
 
     async def _wait(self, ends: float) -> Session | None:
-        """Wait for a moment for a connection that comes back."""
+        """Wait for a moment for a connection that comes back.
+
+        Raises:
+            psycopg.Error: all are closed meanwhile.
+        """
         loop = asyncio.get_running_loop()
         given: asyncio.Future[Session] = loop.create_future()
         self._waiting.append(given)
         try:
             await asyncio.wait([given], timeout=min(CONNECTION_WAIT, ends - loop.time()))
         except asyncio.CancelledError:
-            if given.done():
+            if given.done() and given.exception() is None:
                 self.put_back(given.result())
             raise
         finally:
@@ -149,8 +153,10 @@ class Sessions:
             self._open.remove(session)
 
     async def close(self) -> None:
-        """Disconnect, those too that are still being made; doing it twice is safe."""
+        """Disconnect, those too that are still being made; doing it twice is safe. Who waits for one gets none."""
         self._closes += 1
+        while self._waiting:
+            self._waiting.popleft().set_exception(psycopg.OperationalError("closed while a connection was waited for"))
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
