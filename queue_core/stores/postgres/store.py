@@ -36,6 +36,7 @@ from queue_core.stores.postgres.insert import PostgresInserts, Runners
 from queue_core.stores.postgres.migrate import require_schema
 from queue_core.stores.postgres.ordering import promote_with_keys
 from queue_core.stores.postgres.scans.blocks import BlockScan
+from queue_core.stores.postgres.scans.times import READY_REST, SINCE_EVER, SLOW_READY_SCANS, DueTimes, ScanTimes
 from queue_core.stores.postgres.session.epoch import LeaseEpoch
 from queue_core.stores.postgres.session.heartbeat import PostgresHeartbeat
 from queue_core.stores.postgres.session.listening import Notifications
@@ -46,14 +47,7 @@ from queue_core.stores.postgres.session.signals import PostgresSignals
 from queue_core.stores.postgres.session.transaction import Transactions
 from queue_core.stores.postgres.settle import Settles, complete, reclaim
 from queue_core.stores.postgres.statistics.releases import register_release
-from queue_core.stores.postgres.upkeep import (
-    READY_REST,
-    SINCE_EVER,
-    SLOW_READY_SCANS,
-    DueTimes,
-    PostgresUpkeep,
-    ScanTimes,
-)
+from queue_core.stores.postgres.upkeep import PostgresUpkeep
 
 LOCKED_SECONDS = 0.1
 """Seconds until ordering keys that another transaction has locked are tried again."""

@@ -12,8 +12,7 @@ from queue_core.model.rules import QueueRules
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres import claim as heads
-from queue_core.stores.postgres import upkeep
-from queue_core.stores.postgres.scans import ranks
+from queue_core.stores.postgres.scans import ranks, times
 from queue_core.stores.postgres.session.connection import hot_options
 from queue_core.stores.postgres.session.plans import Messages
 from queue_core.stores.postgres.session.runner import SerialRunner
@@ -139,7 +138,7 @@ async def test_nothing_that_is_asked_all_the_time_reads_what_ended(
     monkeypatch.setattr(ranks, "RANKS_LONG", -1.0)
     monkeypatch.setattr(ranks, "COMMIT_LAG", 0.0)
     monkeypatch.setattr(ranks, "MIN_PAUSE", 3600.0)
-    monkeypatch.setattr(upkeep, "SCANS_REST", 1e9)
+    monkeypatch.setattr(times, "SCANS_REST", 1e9)
     store = PostgresStore(PostgresSettings(url=postgres_url), rules=RULES)
     for scans in (store._ready, store._due._scans):
         monkeypatch.setattr(scans, "_enough", ((1, 0.0),))

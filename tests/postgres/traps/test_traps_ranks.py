@@ -13,8 +13,8 @@ import pytest
 
 from queue_core.model.settings import PostgresSettings
 from queue_core.ports.store import ClaimRequest
-from queue_core.stores.postgres import claim, upkeep
-from queue_core.stores.postgres.scans import ranks
+from queue_core.stores.postgres import claim
+from queue_core.stores.postgres.scans import ranks, times
 from queue_core.stores.postgres.scans.ranks import EVERYWHERE, PassedRanks, Ranks, merged, named, rank_parameters, spell
 from queue_core.stores.postgres.session.connection import hot_options
 from queue_core.stores.postgres.store import PostgresStore
@@ -241,7 +241,7 @@ async def test_trap_10_the_leader_looks_rarely_at_what_is_ready_while_that_takes
     hand = new_hand()
     hand.do(END_JOBS.replace("%%", "%") + "delete from jobs")
     monkeypatch.setattr(store._ready, "_enough", ((1, 0.0),))
-    monkeypatch.setattr(upkeep, "SCANS_REST", 1e9)
+    monkeypatch.setattr(times, "SCANS_REST", 1e9)
     look, read = await read_by(store, store.next_work)
     assert not look.busy
     assert read > ENDED

@@ -12,8 +12,8 @@ import pytest
 
 from queue_core.model.settings import SCHEMA, PostgresSettings
 from queue_core.ports.store import ClaimRequest
-from queue_core.stores.postgres import upkeep
 from queue_core.stores.postgres.dialect import load, plain_array
+from queue_core.stores.postgres.scans import times
 from queue_core.stores.postgres.scans.blocks import WHOLE_TABLE
 from queue_core.stores.postgres.session.connection import hot_options
 from queue_core.stores.postgres.store import PostgresStore
@@ -162,17 +162,17 @@ async def test_trap_10_due_jobs_are_found_beside_those_that_were_promoted(
         for name in ("store/next_due", "store/promote"):
             read = [
                 looked_at(connection, name, {"limit": 100, "back": back})
-                for back in (upkeep.SINCE_EVER, upkeep.DUE_REACH_BACK)
+                for back in (times.SINCE_EVER, times.DUE_REACH_BACK)
             ]
             assert read[1] < FEW < ENDED <= read[0]
     monkeypatch.setattr(store._due._scans, "_enough", ((2, 0.0),))
-    monkeypatch.setattr(upkeep, "SCANS_REST", 1e9)
+    monkeypatch.setattr(times, "SCANS_REST", 1e9)
     for _ in range(2):
         await store.next_due()
-    assert store._due.back() == upkeep.SINCE_EVER, "none was promoted yet"
+    assert store._due.back() == times.SINCE_EVER, "none was promoted yet"
     began = time.monotonic()
     assert [job.id for job in await store.promote(10)] == [due.id]
-    assert upkeep.DUE_REACH_BACK <= store._due.back() <= upkeep.DUE_REACH_BACK + time.monotonic() - began
+    assert times.DUE_REACH_BACK <= store._due.back() <= times.DUE_REACH_BACK + time.monotonic() - began
     missed = (
         "insert into jobs (id, queue_id, seq, priority, status, run_at, type, payload, max_retries)"
         " values (gen_random_uuid(), 1, 1, 5, 'scheduled', now() - interval '1 hour', 'task', '{}', 3)"
