@@ -90,6 +90,19 @@ async def test_an_empty_file_becomes_ours(path: Path) -> None:
         assert (await jobs.inspector.facts())["schema"] == KNOWN
 
 
+async def test_a_store_that_is_made_is_logged_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One whose files were taken away is made anew by the next process that starts, which must show."""
+    caplog.set_level("INFO", "queue_core.worker")
+    logged = []
+    for _ in range(2):
+        file = SqliteFile(SqliteSettings(path=str(path)))
+        await SqliteStore(file).queues()
+        await file.close()
+        logged.append([record.getMessage() for record in caplog.records])
+        caplog.clear()
+    assert logged == [[f"there was no store at {path}: a new one was made, with nothing in it"], []]
+
+
 async def test_a_newer_schema(path: Path) -> None:
     async with JobQueue(sqlite=path) as jobs:
         await jobs.enqueue("task")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ from queue_core.stores.sql.migrations import (
 )
 from queue_core.stores.sqlite.dialect import PACKAGE, load
 from queue_core.stores.sqlite.file import BUSY, StorePath, primary_code, translate
+
+logger = logging.getLogger("queue_core.worker")
 
 APPLICATION_ID = 1246708291
 """SQLite's mark of whose file it is: "JOBC" as a number; see claim_file in sql/migrate.sql."""
@@ -75,7 +78,9 @@ def prepare(connection: sqlite3.Connection, place: StorePath) -> None:
         )
     if found is None:
         connection.execute(load(DURABLE))
-        make(connection, path)
+        if make(connection, path):
+            # Else a worker that starts while its file is away goes on without its jobs, unnoticed.
+            logger.info("there was no store at %s: a new one was made, with nothing in it", path)
         require_version(version(connection, path) or 0, KNOWN)
     place.had_store = True
 
@@ -97,23 +102,25 @@ def version(connection: sqlite3.Connection, path: str) -> int | None:
     return None
 
 
-def make(connection: sqlite3.Connection, path: str) -> None:
-    """Make the schema in a file that holds nothing, in one transaction: others see nothing of it, or all.
+def make(connection: sqlite3.Connection, path: str) -> bool:
+    """Make the schema in a file that holds nothing, in one transaction; return False where another process has made it.
+
+    Others see nothing of it, or all.
 
     Raises:
         SchemaForeign: see `advance`.
     """
     connection.execute(load(BEGIN))
     try:
-        # Another process may have made it meanwhile.
-        if version(connection, path) is None:
-            for migration in MIGRATIONS:
-                _apply(connection, migration)
+        new = version(connection, path) is None
+        for migration in MIGRATIONS if new else ():
+            _apply(connection, migration)
         connection.execute(load(COMMIT))
     except BaseException:
         if connection.in_transaction:
             connection.execute(load(ROLLBACK))
         raise
+    return new
 
 
 def take_over(connection: sqlite3.Connection, path: str) -> bool:
