@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from jobconsole.core.alerts import Thresholds
+from queue_core.client.health import check_writes, reach
 from queue_core.errors import QueueCoreError, StoreUnavailable
 from queue_core.ports.delivery import DispatchUnavailable
 
@@ -82,6 +84,22 @@ class Server:
     silent: bool = False
 
 
+_READS_ALONE = re.compile("read.?only", re.IGNORECASE)
+"""In the reason of a server that was never meant to be written by a console that is read-only."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedWrites:
+    """A server answers and takes no writes, as with a full disk."""
+
+    # postgres, redis or sqlite
+    server: str
+    # when that was found, by this machine's clock
+    since: datetime
+    # one sentence
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class PendingPing:
     """A ping that is under way."""
@@ -110,6 +128,8 @@ class Connection:
         self._pings: dict[str, PendingPing] = {}
         now = datetime.now(UTC)
         self._servers: dict[str, Server] = {"store": Server("store", "connecting", now)}
+        # as found by the last look at writes
+        self.refusal: RefusedWrites | None = None
 
     @property
     def servers(self) -> tuple[Server, ...]:
@@ -174,6 +194,33 @@ class Connection:
             await self._open()
         else:
             await self._ping()
+
+    async def check_writes(self) -> None:
+        """Look whether the servers that answer take writes, too, as `health` does; the result is in `refusal`.
+
+        Never raises. What reads show is left to them.
+        """
+        if not self.usable:
+            return
+        backend = await self.jobs.backend()
+        name, delivers = self.store.name, self.delivery is not None and self.delivery.state == "up"
+        try:
+            await check_writes(backend)
+            if delivers and backend.dispatcher is not None:
+                name = "redis"
+                await reach(backend.dispatcher)
+        except (QueueCoreError, DispatchUnavailable) as error:
+            self._refused(name, _why(error))
+        else:
+            self.refusal = None
+
+    def _refused(self, server: str, reason: str) -> None:
+        if self.read_only and _READS_ALONE.search(reason):
+            self.refusal = None
+            return
+        before = self.refusal
+        since = before.since if before is not None and before.server == server else datetime.now(UTC)
+        self.refusal = RefusedWrites(server, since, reason)
 
     def lost(self, error: QueueCoreError) -> None:
         """Note that a read or a write just found the store gone."""

@@ -126,7 +126,7 @@ async def _degraded(backend: Backend) -> tuple[datetime | None, str]:
     # A process that only asks for its health would notice neither a loss nor the return.
     tried, era = backend.circuit.allows(), backend.circuit.era
     try:
-        await _reach(backend.dispatcher)
+        await reach(backend.dispatcher)
     except DispatchUnavailable as error:
         if tried:
             backend.circuit.failed(str(error), era)
@@ -140,8 +140,12 @@ async def _degraded(backend: Backend) -> tuple[datetime | None, str]:
     return await _unpaired(backend)
 
 
-async def _reach(dispatcher: Dispatcher) -> None:
-    """Make sure that a server answers, and writes, as far as it is one that may refuse to."""
+async def reach(dispatcher: Dispatcher) -> None:
+    """Make sure that a server answers, and writes, as far as it is one that may refuse to.
+
+    Raises:
+        DispatchUnavailable: it does not.
+    """
     if isinstance(dispatcher, WritingDispatcher):
         await dispatcher.try_write()
     else:

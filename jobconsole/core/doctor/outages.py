@@ -139,24 +139,39 @@ _REDIS: Sequence[_Outage] = (
     _Outage(r"no permissions|noperm", "this user lacks a right", "give it to the user on the server (ACL SETUSER)"),
     *_ANYWHERE,
 )
-_OUTAGES: Mapping[str, Sequence[_Outage]] = {"postgres": _POSTGRES, "redis": _REDIS}
+_SQLITE: Sequence[_Outage] = (
+    _Outage(r"the disk that holds .* is full$", "its disk is full", "make room on this disk"),
+    _Outage(
+        r"is locked by another process$",
+        "another process keeps its lock",
+        "let that process commit, or end it (fuser FILE names it)",
+    ),
+)
+_OUTAGES: Mapping[str, Sequence[_Outage]] = {"postgres": _POSTGRES, "redis": _REDIS, "sqlite": _SQLITE}
+
+
+def meaning(name: str, reason: str) -> str:
+    """Return in a few words what an error of a store or a Redis means; "" where its own words are clear, or unknown."""
+    outage = _outage(name, reason)
+    return outage.meaning if outage is not None else ""
 
 
 def unreachable(name: str, reason: str) -> Check:
     """Return the finding about a store or a Redis that cannot be used, given its error."""
+    outage, finding = _outage(name, reason), safe(reason, _LONGEST_ERROR)
     if name == "sqlite":
-        return Check(
-            name,
-            "fail",
-            safe(reason, _LONGEST_ERROR),
-            "correct its path (jobs.sqlite.path), or see to the file and its disk",
-        )
-    # Whatever answered was reached, and the finding is about why it is of no use.
-    own = reason.removeprefix(f"{name} cannot be reached: ").removeprefix(f"{name} refused a statement: ")
-    own = safe(own, _LONGEST_ERROR)
+        advice = "correct its path (jobs.sqlite.path), or see to the file and its disk"
+        return Check(name, "fail", finding, outage.advice if outage is not None else advice)
     url = f"jobs.{name}.url"
-    for outage in _OUTAGES.get(name, ()):
-        if re.search(outage.pattern, reason, re.IGNORECASE):
-            finding = f"{outage.meaning}: {own}" if outage.meaning else safe(reason, _LONGEST_ERROR)
-            return Check(name, "fail", finding, outage.advice.format(url=url))
-    return Check(name, "fail", safe(reason, _LONGEST_ERROR), f"start it, or correct its address ({url})")
+    if outage is None:
+        return Check(name, "fail", finding, f"start it, or correct its address ({url})")
+    if outage.meaning:
+        # Whatever answered was reached, and the finding is about why it is of no use.
+        own = reason.removeprefix(f"{name} cannot be reached: ").removeprefix(f"{name} refused a statement: ")
+        finding = f"{outage.meaning}: {safe(own, _LONGEST_ERROR)}"
+    return Check(name, "fail", finding, outage.advice.format(url=url))
+
+
+def _outage(name: str, reason: str) -> _Outage | None:
+    found = (one for one in _OUTAGES.get(name, ()) if re.search(one.pattern, reason, re.IGNORECASE))
+    return next(found, None)

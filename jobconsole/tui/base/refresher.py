@@ -41,6 +41,10 @@ FLUSH_SECONDS = 0.25
 """Between two drawings of what changed."""
 CHECK_SECONDS = 1.0
 """Between two looks at the servers."""
+WRITES_SECONDS = 10.0
+"""Between two looks whether the servers take writes, which costs them some."""
+REFUSED_SECONDS = 2.0
+"""The same while they do not."""
 RESYNC_SECONDS = 1.0
 """At least between two snapshots; a slow one makes the pause longer."""
 COMPARE_SECONDS = 5.0
@@ -81,6 +85,7 @@ class Refresher:
         """Run until cancelled."""
         loops = (
             self._watch_servers,
+            self._watch_writes,
             self._follow_events,
             self._resync,
             self._watch_operations,
@@ -263,6 +268,15 @@ class Refresher:
             if self.connection.usable:
                 self._usable.set()
             await asyncio.sleep(CHECK_SECONDS)
+
+    async def _watch_writes(self) -> None:
+        while True:
+            await self._usable.wait()
+            before = self.connection.refusal
+            await self.connection.check_writes()
+            if before != self.connection.refusal:
+                self._post(ServersChanged())
+            await asyncio.sleep(REFUSED_SECONDS if self.connection.refusal else WRITES_SECONDS)
 
     def _servers_changed(self) -> None:
         if self.connection.usable:

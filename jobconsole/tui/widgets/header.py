@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from textual import events
 
-from jobconsole.core.connection import Server
+from jobconsole.core.connection import RefusedWrites, Server
+from jobconsole.core.doctor.outages import meaning
 from jobconsole.core.latency import word
 from jobconsole.core.snapshot import DEAD, Snapshot, SnapshotTotals
 from jobconsole.format import humanize
@@ -162,7 +163,7 @@ class Header(LineWidget):
         return ((f"{glyphs.ok} ", "good/bar"), (f"{name}{latency}  ", "text/bar"))
 
     def _alarm(self) -> Spans:
-        """The banner, when the store is gone or Redis is: behind the context, for that is asked first."""
+        """The banner of a server that is gone or takes no writes: behind the context, for that is asked first."""
         width = self.size.width
         banners, why = self._banners()
         # Nothing can be changed while the store is gone, read-only or not.
@@ -188,9 +189,22 @@ class Header(LineWidget):
             texts = [f"{store.name} is read each second instead", f"reading {store.name} instead"]
             lost = delivery
         else:
-            return [], ""
+            return self._refused(connection.refusal) if connection.refusal is not None else ([], "")
         why = f"  ({safe(lost.error)})" if lost.error and self.size.width >= 120 else ""
         forms = [f"{_lost(lost)}: {text}" for text in texts] + [f"{_lost(lost, dated=False)}: {texts[-1]}"]
+        return [self._banner(form) for form in forms], why
+
+    def _refused(self, refusal: RefusedWrites) -> tuple[list[Spans], str]:
+        """Return the banner of a server that answers and takes no writes, and the cause in the server's words."""
+        age = humanize.elapsed((datetime.now(UTC) - refusal.since).total_seconds())
+        what, cause = f"{refusal.server.upper()} TAKES NO WRITES", meaning(refusal.server, refusal.reason)
+        stops = refusal.server == self.console.connection.store.name
+        follows = "no job can be enqueued or ended" if stops else "workers look into the store instead"
+        means = f": {cause}" if cause else ""
+        forms = [f"{what} since {humanize.clock(refusal.since)} ({age}){means}", f"{what} ({age}){means}", what]
+        if self.size.width >= COUNTED:
+            forms.insert(0, f"{forms[0]}; {follows}")
+        why = f"  ({safe(refusal.reason)})" if not cause or self.size.width >= COUNTED else ""
         return [self._banner(form) for form in forms], why
 
     def _banner(self, text: str) -> Spans:
