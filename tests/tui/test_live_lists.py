@@ -56,3 +56,26 @@ async def test_help_has_no_heading_without_keys(sit: Sit, buried: Buried) -> Non
         await seat.press("6", "question_mark")
         await seat.until("Esc goes back")
         assert "Change" not in [line.strip("│ ") for line in seat.text().splitlines()]
+
+
+@SIZES
+async def test_a_filter_narrows_each_list_by_what_its_rows_have(size: tuple[int, int]) -> None:
+    async with seated(still_app(), size) as seat:
+        await show(seat)
+        await seat.press("2", "slash", *"queue:crm")
+        await seat.until(lambda: [row.key for row in seat.table("queues").selection.rows] == ["crm"])
+        assert seat.app.is_running, "a letter of the filter is no key"
+        assert len(seat.table("workers").selection.rows) == 4, "each works on this queue"
+        assert seat.table("types").selection.rows, "a type has no queue"
+        assert not seat.table("running").selection.rows
+        await seat.press("enter")
+        await seat.until("queue:crm")
+        await seat.press("slash", *(["backspace"] * 9), *"resize", "enter")
+        await seat.until(lambda: [row.type for row in seat.table("running").selection.rows] == ["resize_image"])
+        assert [row.type for row in seat.table("types").selection.rows] == ["resize_image"]
+        assert not seat.table("queues").selection.rows
+        await seat.until("nothing matches; Esc clears the filter")
+        await seat.press("slash", *(["backspace"] * 6), *"age:<1h", "enter")
+        await seat.until("nothing here has 'age'")
+        await seat.press("escape")
+        await seat.until(lambda: len(seat.table("queues").selection.rows) == 3)

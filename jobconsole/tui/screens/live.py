@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
+from jobconsole.core.live_filter import FIELDS, unknown
 from jobconsole.core.rows import worst_first
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.present.columns import QUEUES
@@ -14,8 +15,17 @@ from jobconsole.present.job import DetailSubject
 from jobconsole.tui.screens.row_actions import JobActions, QueueActions, WorkerActions
 from jobconsole.tui.screens.view import View
 from jobconsole.tui.widgets.detail import Detail
-from jobconsole.tui.widgets.live import HOUR_SECONDS, Chart, QueueTable, RunningTable, TypeTable, WorkerTable
+from jobconsole.tui.widgets.live import (
+    HOUR_SECONDS,
+    Chart,
+    LiveTable,
+    QueueTable,
+    RunningTable,
+    TypeTable,
+    WorkerTable,
+)
 from jobconsole.tui.widgets.table import Table
+from queue_core.model.filters import Filter
 
 LISTS = ("running", "types", "workers")
 """Lists of which small screens show one, by their ids; the smallest one turns to the queues, too."""
@@ -51,22 +61,35 @@ class LiveView(View):
 
     def adopt(self, snapshot: Snapshot, restart: bool = False) -> None:
         """Show a snapshot."""
-        self.query_one(QueueTable).show(snapshot.queues)
-        self.query_one(WorkerTable).show(worst_first(snapshot.workers))
+        queues, workers = self.query_one(QueueTable), self.query_one(WorkerTable)
+        queues.show(queues.narrowed(snapshot.queues))
+        workers.show(workers.narrowed(worst_first(snapshot.workers)))
         if restart:
             self.query_one(RunningTable).sort()
         if self.stage == "detail":
             self.query_one(Detail).refresh_if_changed()
 
     def missing(self) -> frozenset[str]:
-        """There is nothing to filter, and no detail of what is no job."""
+        """There is no detail of what is no job."""
         pane = self.pane
-        gone = super().missing() | {"filter"}
+        gone = super().missing()
         if self.has_class("-narrow", "-short") and self.stage != "detail":
             gone -= {"next_tab", "previous_tab"}
         if not isinstance(pane, RunningTable | Detail):
             gone |= {"full", "export"}
         return gone
+
+    def filtered(self, where: Filter, text: str) -> None:
+        """Narrow each list by what its rows have."""
+        field = unknown(where)
+        if field:
+            reason = f"nothing here has '{field}'; queues, jobs and workers have {', '.join(FIELDS)} and words"
+            self.notice.show(reason, "warn")
+        for table in self.query(LiveTable):
+            table.narrow_to(where, text)
+        if self.console.model.snapshot is not None:
+            self.adopt(self.console.model.snapshot)
+        self.flush()
 
     def flush(self) -> None:
         """Running jobs follow the events."""

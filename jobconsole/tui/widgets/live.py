@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, TypeVar
 
 from jobconsole.actions.plan import NOT_ON_RUNNING, Choice, Target
 from jobconsole.core.latency import TypeLine
+from jobconsole.core.live_filter import Values, leaves, queue_values, running_values, type_values, worker_values
 from jobconsole.core.rows import QueueLine
 from jobconsole.core.running import LIVE_LIMIT, RunningJob, StableRows
 from jobconsole.format import humanize
@@ -20,9 +21,11 @@ from jobconsole.present.layout import Column
 from jobconsole.present.release import ReleaseLine, deployments, release_lines, release_table, ticks
 from jobconsole.tui.base.links import Link
 from jobconsole.tui.widgets.pane import Pane, off_for_jobs
-from jobconsole.tui.widgets.table import Table
+from jobconsole.tui.widgets.table import NO_MATCH, Table
 from queue_core.model.filters import Filter, Term
 from queue_core.model.report import WorkerInfo
+
+T = TypeVar("T")
 
 HOUR_SECONDS = 3600
 """What the chart of throughput is drawn over."""
@@ -101,7 +104,34 @@ class Releases(Pane):
         return release_lines(snapshot) if snapshot is not None else []
 
 
-class QueueTable(Table[QueueLine]):
+class LiveTable(Table[T]):
+    """A list that can be narrowed by what its rows have."""
+
+    where = Filter()
+    # the filter hides all there is
+    _hides = False
+
+    def values(self, row: T) -> Values:
+        """Return what a row is found by."""
+        raise NotImplementedError
+
+    def narrow_to(self, where: Filter, text: str) -> None:
+        """Show only what matches from now on; `text` is the filter as it was written."""
+        self.where, self.filter_text = where, text
+        self.begin_again()
+
+    def narrowed(self, rows: Iterable[T]) -> list[T]:
+        """Return the rows that the filter leaves."""
+        found = list(rows)
+        left = [row for row in found if leaves(self.values(row), self.where)] if self.where.terms else found
+        self._hides = bool(found) and not left
+        return left
+
+    def _nothing(self, width: int) -> list[Line]:
+        return [(("   " + NO_MATCH, "muted"),)] if self._hides else super()._nothing(width)
+
+
+class QueueTable(LiveTable[QueueLine]):
     """One line for each queue, by name."""
 
     NEVER: ClassVar[dict[str, str]] = off_for_jobs("choose a job, not a queue", "export")
@@ -112,6 +142,9 @@ class QueueTable(Table[QueueLine]):
 
     def __init__(self, columns: Sequence[Column[QueueLine]], *, id: str | None = None) -> None:
         super().__init__(columns, lambda queue: queue.name, id=id)
+
+    def values(self, row: QueueLine) -> Values:
+        return queue_values(row)
 
     def heading(self) -> Spans:
         """Title."""
@@ -154,7 +187,7 @@ NOT_RUNNING = {verb: WORDS[verb].past for verb in NOT_ON_RUNNING} | {"edit": IMM
 """What cannot be done with running jobs, with its past tense."""
 
 
-class RunningTable(Table[RunningJob]):
+class RunningTable(LiveTable[RunningJob]):
     """The running jobs, longest first when they are sorted; lines do not move while they are read."""
 
     NEVER: ClassVar[dict[str, str]] = {
@@ -169,6 +202,13 @@ class RunningTable(Table[RunningJob]):
         super().__init__(RUNNING_JOBS, lambda job: job.id, id=id)
         self._stable_rows = StableRows()
         self._busy_at: float | None = None
+
+    def values(self, row: RunningJob) -> Values:
+        return running_values(row)
+
+    def narrow_to(self, where: Filter, text: str) -> None:
+        super().narrow_to(where, text)
+        self._stable_rows = StableRows()
 
     @property
     def idle(self) -> bool:
@@ -221,7 +261,8 @@ class RunningTable(Table[RunningJob]):
         """Show the model's present state."""
         model = self.console.model
         pinned = self.selection.key if self.has_focus else None
-        self._stable_rows.update(model.running.live.values(), model.now.timestamp(), time.monotonic(), pinned)
+        live = self.narrowed(model.running.live.values())
+        self._stable_rows.update(live, model.now.timestamp(), time.monotonic(), pinned)
         self.show(self._stable_rows.lines)
         if self.selection.rows:
             self._busy_at = time.monotonic()
@@ -253,7 +294,7 @@ class RunningTable(Table[RunningJob]):
 NO_TYPE = "choose a job, not a type"
 
 
-class TypeTable(Table[TypeLine]):
+class TypeTable(LiveTable[TypeLine]):
     """One line for each type that ended attempts, those that fail most first."""
 
     NEVER: ClassVar[dict[str, str]] = off_for_jobs(NO_TYPE, "export") | {"open": NO_TYPE}
@@ -264,6 +305,9 @@ class TypeTable(Table[TypeLine]):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(TYPES, lambda line: line.type, id=id)
+
+    def values(self, row: TypeLine) -> Values:
+        return type_values(row)
 
     def heading(self) -> Spans:
         """Title."""
@@ -276,13 +320,13 @@ class TypeTable(Table[TypeLine]):
 
     def flush(self) -> None:
         """Show the model's present state."""
-        self.show(self.console.model.latency.lines())
+        self.show(self.narrowed(self.console.model.latency.lines()))
 
 
 NO_WORKER = "choose a job, not a worker"
 
 
-class WorkerTable(Table[WorkerInfo]):
+class WorkerTable(LiveTable[WorkerInfo]):
     """One line for each worker process that announced itself."""
 
     NEVER: ClassVar[dict[str, str]] = off_for_jobs(NO_WORKER, "export") | {"open": NO_WORKER}
@@ -293,6 +337,9 @@ class WorkerTable(Table[WorkerInfo]):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(WORKERS, lambda worker: worker.id, id=id)
+
+    def values(self, row: WorkerInfo) -> Values:
+        return worker_values(row)
 
     def heading(self) -> Spans:
         """Title."""
