@@ -207,8 +207,8 @@ def dead_columns(screen: int, fields: Sequence[str] = ()) -> tuple[Column[JobLin
     shown = tuple(
         Column(name, FIELD, partial(_field, place), flex=place == last, need=2) for place, name in enumerate(fields)
     )
-    # The error is that of the signature, and goes first.
-    columns = (replace(one, need=_NEEDS.get(one.title, one.need), flex=False) for one in _WIDE)
+    # The error is that of the signature, and goes first; where there is room for it, it has what the others leave.
+    columns = (replace(one, need=_NEEDS.get(one.title, one.need)) for one in _WIDE)
     return tuple(one for column in columns for one in ((*shown, column) if column.title == "ERROR" else (column,)))
 
 

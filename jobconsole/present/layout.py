@@ -26,7 +26,7 @@ class Column(Generic[T]):
     width: int
     value: Callable[[T, RenderContext], Spans]
     right: bool = False
-    # takes what the others leave
+    # takes what the others leave; of several that are shown, the last one does
     flex: bool = False
     # columns with higher numbers go first when there is little room; 1 only where a flexible one would have less than
     # half of its width otherwise; 0 always stays
@@ -55,13 +55,15 @@ def fit_columns(columns: Sequence[Column[T]], width: int) -> list[tuple[Column[T
             break
         kept.remove(drop)
     spare = width - _taken(kept)
-    short = max((FAIR - column.width - spare for column in kept if column.flex), default=0)
+    taker = max((place for place, column in enumerate(kept) if column.flex), default=None)
+    short = 0 if taker is None else FAIR - kept[taker].width - spare
     for place, column in enumerate(kept):
         given = min(max(0, short), column.width - column.least) if column.least else 0
         if given:
             kept[place] = replace(column, width=column.width - given)
             spare, short = spare + given, short - given
-    return [(column, max(0, column.width + spare) if column.flex else column.width) for column in kept]
+    widths = [max(0, column.width + spare) if place == taker else column.width for place, column in enumerate(kept)]
+    return list(zip(kept, widths, strict=True))
 
 
 def row_spans(row: T, fitted: Sequence[tuple[Column[T], int]], context: RenderContext) -> list[Span]:

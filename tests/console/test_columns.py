@@ -144,3 +144,10 @@ def test_release_and_host_of_dead_jobs_are_shown_where_there_is_room() -> None:
     assert "HOST" not in [column.title for column in dead_columns(120)]
     shown = [column.title for column, _ in fit_columns(dead_columns(200), 88)]
     assert shown == ["DIED", "TYPE", "TRY", "RELEASE", "HOST", "ERROR", "ID"]
+
+
+@pytest.mark.parametrize(("width", "last"), [(83, "tenant"), (140, "ERROR"), (190, "ERROR")])
+def test_what_fields_of_payloads_leave_goes_to_the_error_where_it_is_shown(width: int, last: str) -> None:
+    fitted = fit_columns(dead_columns(300, ["region", "tenant"]), width)
+    spare = width - sum(column.width + column.gap for column, _ in fitted) + fitted[0][0].gap
+    assert {column.title: size - column.width for column, size in fitted if size != column.width} == {last: spare}
