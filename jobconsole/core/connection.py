@@ -62,6 +62,8 @@ CHECK_SECONDS = 2.0
 """A server that takes longer than this to answer a ping counts as lost."""
 SILENT_SECONDS = 1.0
 """A ping that fails after so long had no answer; drivers have time limits of their own."""
+CONNECTING = "still connecting"
+"""Why a connection is not usable that has not failed yet."""
 NO_ANSWER = f"no answer within {CHECK_SECONDS:g} s"
 
 ServerState = Literal["connecting", "up", "lost"]
@@ -158,6 +160,13 @@ class Connection:
     def usable(self) -> bool:
         """Whether the store answers: then reads and changes are possible."""
         return self._opened and self.store.state == "up"
+
+    @property
+    def unusable(self) -> str:
+        """Why neither reads nor changes are possible; "" when they are."""
+        if self.usable:
+            return ""
+        return CONNECTING if self.store.state == "connecting" else f"{self.store.name} cannot be reached"
 
     @property
     def jobs(self) -> JobQueue:

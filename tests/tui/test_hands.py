@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from jobconsole.actions.plan import Target, Verb
+from jobconsole.core.connection import Connection
+from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.base.messages import PlanReady
 from jobconsole.tui.base.themes import DAY, NIGHT, TERMINAL, keep_theme, kept_theme
 from jobconsole.tui.widgets.fields import Push
@@ -31,6 +35,32 @@ async def test_an_action_that_another_view_has_says_so() -> None:
         await show(seat)
         await seat.press("T")
         assert "T does nothing here; ? lists the keys" in seat.text()
+
+
+async def test_a_key_before_the_first_picture_is_not_about_nothing() -> None:
+    async with seated(still_app(), NARROW) as seat:
+        for key in ("R", "D", "enter", "e"):
+            await seat.press("h", key)
+            assert "still loading; press it again in a moment" in seat.text(), key
+            assert "nothing selected" not in seat.text().splitlines()[-2], key
+        await show(seat)
+        await seat.press("R")
+        await seat.until("Retry dead jobs")
+
+
+async def test_a_key_before_the_connection_is_no_loss() -> None:
+    held = asyncio.Event()
+
+    class Slow(Connection):
+        async def check(self) -> None:
+            await held.wait()
+            await super().check()
+
+    async with JobQueue(memory=True) as jobs, seated(ConsoleApp(Slow(jobs)), NARROW) as seat:
+        await seat.press("R")
+        await seat.until("retry is disabled: still connecting")
+        held.set()
+        await seat.until("LIVE", but="still connecting")
 
 
 async def test_an_old_sentence_is_no_answer_to_the_next_key() -> None:

@@ -59,9 +59,7 @@ class Operator:
         """Why nothing can be changed at the moment; "" when it can."""
         if self.read_only:
             return "this console is read-only"
-        if not self._connection.usable:
-            return f"{self._connection.store.name} cannot be reached"
-        return ""
+        return self._connection.unusable
 
     @property
     def active(self) -> tuple[Report, ...]:

@@ -11,6 +11,7 @@ from textual import on
 from jobconsole.actions.plan import Choice, Plan, Report, Target, Verb
 from jobconsole.actions.states import SignatureChoice
 from jobconsole.actions.verbs import sentence, tone_of
+from jobconsole.core.connection import CONNECTING
 from jobconsole.core.progress import succeeded
 from jobconsole.core.snapshot import Snapshot
 from jobconsole.format.words import outcome_phrase
@@ -151,6 +152,7 @@ class View(ViewFrame):
         connection = self.console.connection
         if connection.usable:
             self.notice.drop(f"{connection.store.name} cannot be reached")
+            self.notice.drop(CONNECTING)
         self.repaint_all()
 
     def on_operating(self, message: Operating) -> None:

@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 NO_MATCH = "nothing matches; Esc clears the filter"
 """What a list shows whose filter hides all there is."""
+LOADING = "still loading; press it again in a moment"
+"""Why a key does nothing before the first picture."""
 HIGH = 4
 """Lines from which there is a blank one between the titles and the sentence that there are no rows."""
 GUTTER = 3
@@ -152,6 +154,8 @@ class Table(Pane, Generic[T]):
 
     def nothing(self) -> str:
         """Why there is nothing under the cursor."""
+        if self.console.model.snapshot is None:
+            return LOADING
         return "that row is gone; select another" if self.selection.adrift else "nothing selected"
 
     def do_up(self) -> None:
