@@ -15,8 +15,9 @@ from jobconsole.configuration import without_settings
 from jobconsole.embedded.fleet import Fleet
 from jobconsole.embedded.places import USAGE, DemoError, ServerPlaces, open_places, own_folder
 from queue_core import JobQueue, Worker
-from queue_core.backends import migrate
+from queue_core.backends import drop, migrate
 from queue_core.configuration import load
+from queue_core.errors import QueueCoreError
 from queue_core.model.settings import JobsSettings
 from queue_core.worker.options import ServiceOptions
 
@@ -140,8 +141,10 @@ class Ground:
 
 
 @contextmanager
-def open_ground(options: BenchOptions) -> Iterator[Ground]:
-    """Start or check the servers of a mode, and leave nothing of them behind.
+def open_ground(options: BenchOptions, warn: Callable[[str], None]) -> Iterator[Ground]:
+    """Start or check the servers of a mode, and leave nothing of them behind, nor on those that were named.
+
+    `warn` is called with why something was left on these.
 
     Raises:
         DemoError: an option does not fit the mode, or a server cannot be used.
@@ -156,6 +159,8 @@ def open_ground(options: BenchOptions) -> Iterator[Ground]:
         environment = _environment(options.mode, places)
         settings = load(environ=environment).settings
         postgres = redis = None
+        if options.postgres_url is not None or options.redis_url is not None:
+            stack.callback(_remove, settings, warn)
         if "postgres" in uses:
             migrate(settings)
             if options.postgres_url is None:
@@ -165,6 +170,14 @@ def open_ground(options: BenchOptions) -> Iterator[Ground]:
             redis = RedisUsage(places.redis_url)
             stack.callback(redis.close)
         yield Ground(places.folder, environment, settings, postgres, redis)
+
+
+def _remove(settings: JobsSettings, warn: Callable[[str], None]) -> None:
+    """Take away what was empty before; the figures count more than that it cannot be done."""
+    try:
+        drop(settings)
+    except QueueCoreError as error:
+        warn(f"what the benchmark has written could not be removed: {error}")
 
 
 def _no_servers(stack: ExitStack) -> ServerPlaces:

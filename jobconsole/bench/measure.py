@@ -191,14 +191,14 @@ def _since(before: float | None, now: float | None) -> float | None:
     return None if before is None or now is None else now - before
 
 
-def measure(options: BenchOptions, write: Callable[[str], None]) -> BenchReport:
-    """Run a benchmark; `write` is called with what is being measured.
+def measure(options: BenchOptions, write: Callable[[str], None], warn: Callable[[str], None]) -> BenchReport:
+    """Run a benchmark; `write` is called with what is being measured, `warn` with what was left on named servers.
 
     Raises:
         DemoError: a server or a worker cannot be used; the error knows its exit code.
         ConfigurationError: the mode is not available.
     """
-    with open_ground(options) as ground:
+    with open_ground(options, warn) as ground:
         bench = Bench(options, ground, write)
         run_loop(bench.run())
     assert bench.report is not None

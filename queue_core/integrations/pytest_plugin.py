@@ -362,7 +362,7 @@ def _on_store(jobs: JobQueue, settings: JobsSettings) -> Iterator[InlineJobs]:
 @contextmanager
 def own_store(url: str, name: str, folder: Path) -> Iterator[JobsSettings]:
     """Give settings of a store of one test alone, which is gone afterwards: a schema, a prefix of keys, or a file."""
-    from queue_core.backends import migrate
+    from queue_core.backends import drop, migrate
 
     own = f"jobs_test_{name}"
     settings = _settings_of(url, own, folder / "jobs.db")
@@ -370,14 +370,7 @@ def own_store(url: str, name: str, folder: Path) -> Iterator[JobsSettings]:
     try:
         yield settings
     finally:
-        if settings.mode == "postgres":
-            from queue_core.stores.postgres.migrate import drop
-
-            drop(url, own)
-        elif settings.mode == "redis":
-            from queue_core.stores.redis.migrate import drop as drop_keys
-
-            drop_keys(settings.redis)
+        drop(settings)
 
 
 def _settings_of(url: str, name: str, path: Path) -> JobsSettings:

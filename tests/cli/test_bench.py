@@ -15,6 +15,7 @@ from jobconsole.bench.record import PAYLOAD_BYTES, DeliveryRecord, Recorder, pay
 from jobconsole.bench.report import percentile
 from queue_core.model.codec import encode_payload
 from tests.cli.running import PATIENCE, Cli
+from tests.redis_topology.clients import plain_client
 
 # Without the CPU time of the workers: 700 jobs take less of it than the tick of 10 ms in which Linux counts.
 FIGURES = {
@@ -35,6 +36,13 @@ def temp(alone: Cli) -> Iterator[Path]:
         yield Path(folder)
 
 
+def nothing_on(postgres_url: str, redis_url: str, prefix: str) -> bool:
+    """Whether neither server has kept anything."""
+    with psycopg.connect(postgres_url) as connection, plain_client(redis_url) as client:
+        schemas = connection.execute("SELECT FROM pg_namespace WHERE nspname = 'jobconsole'").fetchall()
+        return not schemas and not list(client.scan_iter(f"{prefix}*"))
+
+
 def test_every_figure_of_the_production_mode(
     alone: Cli, temp: Path, empty_postgres_url: str, redis_url: str, redis_prefix: str
 ) -> None:
@@ -47,11 +55,7 @@ def test_every_figure_of_the_production_mode(
     assert (body["lost"], body["repeated"]) == (0, 0)
     assert all(body[name] > 0 for name in FIGURES)
     assert None not in (body["worker_cpu_us_per_job"], body["redis_cpu_us_per_job"])
-    # 200 jobs and one for each worker were run to measure the latency.
-    with psycopg.connect(empty_postgres_url) as connection:
-        finished = connection.execute("SELECT count(*) FROM job_history WHERE status = 'completed'").fetchone()
-        assert finished == (902,)
-        assert connection.execute("SELECT count(*) FROM jobs").fetchone() == (0,)
+    assert nothing_on(empty_postgres_url, redis_url, redis_prefix)
     assert list(temp.iterdir()) == []
 
 
@@ -110,6 +114,26 @@ def test_a_signal_ends_it_and_leaves_nothing(alone: Cli, temp: Path, number: sig
     finally:
         alone.close()
     assert list(temp.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_leaves_nothing_on_servers_that_were_named(
+    alone: Cli, temp: Path, empty_postgres_url: str, redis_url: str, redis_prefix: str, number: signal.Signals
+) -> None:
+    where = ["--postgres-url", empty_postgres_url, "--redis-url", redis_url, "--prefix", redis_prefix]
+    process = alone.start("bench", "--jobs", "1000000", *where)
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not list(temp.rglob("*.started")):
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert not nothing_on(empty_postgres_url, redis_url, redis_prefix)
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 130
+    finally:
+        alone.close()
+    assert nothing_on(empty_postgres_url, redis_url, redis_prefix)
 
 
 def test_payloads_have_their_size() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jobconsole.cli.commands.contexts import info_of, places_of
-from jobconsole.cli.failures import DONE, FAILED, UsageError, progress
+from jobconsole.cli.failures import DONE, FAILED, UsageError, progress, warn
 from jobconsole.cli.output import Output, TextColumn, has_terminal
 from jobconsole.cli.root import Parser, add_debug, add_globals, whole
 from jobconsole.cli.session import ending_signals, settings_of
@@ -210,7 +210,7 @@ def run_bench(options: argparse.Namespace, output: Output) -> int:
 
     given = {name: getattr(options, name) for name in BenchOptions.__slots__ if hasattr(options, name)}
     with ending_signals():
-        report = measure(BenchOptions(**given), progress)
+        report = measure(BenchOptions(**given), progress, warn)
     progress("")
     if output.as_json:
         output.json(report.body())

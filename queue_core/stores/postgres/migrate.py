@@ -97,10 +97,11 @@ def _migrate(url: str, schema: str, applied: list[int]) -> list[int]:
 
 
 def drop(url: str, schema: str) -> None:
-    """Remove a schema with everything in it, after a test that had it for itself.
+    """Remove a schema with everything in it, after a test or benchmark that had it for itself.
 
     Raises:
-        StoreUnavailable: the server cannot be reached.
+        StoreUnavailable: the server cannot be reached, or refuses it.
+        SchemaError: this role may not.
     """
     with _connect(url) as connection:
         connection.execute(load("migrate/drop", schema))

@@ -82,7 +82,7 @@ def migrate(settings: RedisSettings) -> list[int]:
 
 
 def drop(settings: RedisSettings) -> None:
-    """Remove all keys of a prefix, after a test that had it for itself.
+    """Remove all keys of a prefix, after a test or benchmark that had it for itself.
 
     Raises:
         StoreUnavailable: the server cannot be reached.

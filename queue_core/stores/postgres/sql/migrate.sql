@@ -197,5 +197,5 @@ ALTER TABLE {schema}.operation_members RENAME CONSTRAINT operation_members_place
 INSERT INTO {schema}.schema_version (version, name) VALUES (2, 'schema')
 
 -- name: drop
--- Remove the schema with everything in it.
-DROP SCHEMA {schema} CASCADE
+-- Remove the schema with everything in it, if it is there.
+DROP SCHEMA IF EXISTS {schema} CASCADE
