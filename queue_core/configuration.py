@@ -69,6 +69,13 @@ def read_secret(path: Path, what: str) -> str:
     return secret
 
 
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise ConfigurationError(f"the current directory cannot be used: {error.strerror}") from None
+
+
 def _text(path: Path, what: str) -> str:
     try:
         with path.open("rb") as file:
@@ -96,7 +103,7 @@ def _yaml(name: str, text: str) -> Any:
 
     text = COLON.sub(r'\1"\2"', text)
     try:
-        _refuse_twins(name, yaml.compose(text, yaml.SafeLoader))
+        _check_keys(name, yaml.compose(text, yaml.SafeLoader))
         return yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
@@ -105,8 +112,16 @@ def _yaml(name: str, text: str) -> Any:
         raise ConfigurationError(f"{name}: not valid YAML") from None
 
 
-def _refuse_twins(name: str, root: Any) -> None:
-    """Refuse a key that is given twice in one block: YAML forbids it and PyYAML would take the last one silently."""
+NAMES = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
+"""What a key may be. Without quotes YAML reads a queue `yes` as true, and `012` as the number 10."""
+
+
+def _check_keys(name: str, root: Any) -> None:
+    """Refuse a key that is no text, and one that is given twice in one block: PyYAML would take the last one silently.
+
+    Raises:
+        ConfigurationError: one of these; it names the line.
+    """
     import yaml
 
     seen, waiting = set(), [root]
@@ -121,8 +136,11 @@ def _refuse_twins(name: str, root: Any) -> None:
         keys = set()
         for key, value in node.value:
             if isinstance(key, yaml.ScalarNode):
+                line = key.start_mark.line + 1
+                if key.tag not in NAMES:
+                    what = f"the key {key.value} is no text for YAML; put it in quotes"
+                    raise ConfigurationError(f"{name}, line {line}: {what}")
                 if key.value in keys:
-                    line = key.start_mark.line + 1
                     raise ConfigurationError(f"{name}, line {line}: the key '{key.value}' stands twice in one block")
                 keys.add(key.value)
             waiting.append(value)
@@ -234,7 +252,7 @@ def read_variables(source: Source, environ: Mapping[str, str]) -> Layer:
         if name not in _warned:
             _warned.add(name)
             logger.warning("environment: %s is not read; did you mean %s?", name, meant)
-    return _read(Layer("environment", Path.cwd(), source, blocks=source.blocks), nested)
+    return _read(Layer("environment", _here(), source, blocks=source.blocks), nested)
 
 
 def read_values(name: str, raw: Mapping[str, Any], source: Source = PROGRAMS, folder: Path | None = None) -> Layer:
@@ -243,7 +261,7 @@ def read_values(name: str, raw: Mapping[str, Any], source: Source = PROGRAMS, fo
     Raises:
         ConfigurationError: a key is unknown or given twice.
     """
-    return _read(Layer(name, folder or Path.cwd(), blocks=source.blocks), raw)
+    return _read(Layer(name, folder or _here(), blocks=source.blocks), raw)
 
 
 def combine(layers: Sequence[Layer]) -> JobsSettings:
@@ -277,7 +295,7 @@ def read_block(name: str, model: type[M], raw: Any, path: Sequence[str]) -> M:
     Raises:
         ConfigurationError: a key is unknown or given twice, or a value does not fit.
     """
-    layer = Layer(name, Path.cwd())
+    layer = Layer(name, _here())
     layer.values.update(_block(layer, model, raw, tuple(path)))
     return _validate(model, layer.values, [layer], path)
 

@@ -106,6 +106,9 @@ ReleaseName = Annotated[str | None, BeforeValidator(_release)]
 SCHEMA = "jobconsole"
 """The PostgreSQL schema of a queue that names none."""
 
+LONGEST_TIMEOUT = 86_400.0
+"""Seconds, a day: servers and drivers take no time that is much longer."""
+
 with warnings.catch_warnings():
     # `schema` is what PostgreSQL calls it; pydantic's own method of that name is deprecated and not used here.
     warnings.filterwarnings("ignore", 'Field name "schema"', UserWarning)
@@ -117,7 +120,7 @@ with warnings.catch_warnings():
         # LISTEN needs a direct connection where `url` leads through a pooler in transaction mode
         listen_url: PostgresUrl | None = None
         # seconds to wait for a connection or an answer before StoreUnavailable
-        timeout: Duration = Field(default=10.0, gt=0)
+        timeout: Duration = Field(default=10.0, gt=0, le=LONGEST_TIMEOUT)
         # the most connections of one process's shared pool, and of its handlers' own transactions
         pool: int = Field(default=8, ge=2, le=100)
         # False where a pooler in transaction mode cannot keep prepared statements
@@ -129,7 +132,7 @@ class RedisSettings(SettingsModel):
     url: RedisUrl | None = None
     prefix: Prefix = "jobs:"
     # seconds to wait for an answer before going on without Redis
-    timeout: Duration = Field(default=2.0, gt=0)
+    timeout: Duration = Field(default=2.0, gt=0, le=LONGEST_TIMEOUT)
     # replicas that have a job before its enqueue returns, in mode redis; 0 waits for none
     min_replicas: int = Field(default=0, ge=0, le=10)
 
@@ -138,7 +141,7 @@ class SqliteSettings(SettingsModel):
     # beside the file SQLite keeps two more, with -wal and -shm behind its name; all three belong together
     path: SqlitePath = "jobs.db"
     # seconds to wait for the file's lock or an answer before StoreUnavailable
-    timeout: Duration = Field(default=10.0, gt=0)
+    timeout: Duration = Field(default=10.0, gt=0, le=LONGEST_TIMEOUT)
 
 
 SHORTEST_LEASE = 1.0

@@ -198,7 +198,7 @@ class TestMistakes:
         sentence = refusal(environ={"JOBS__REDIS__ULR": "x"})
         assert sentence == "environment: JOBS__REDIS__ULR: unknown key; did you mean 'JOBS__REDIS__URL'?"
         assert refusal("contexts: {prod: {}}") == "c.yaml: contexts: unknown key; known here: jobs, queue"
-        assert refusal("1: {}") == "c.yaml: 1: unknown key; known here: jobs, queue"
+        assert refusal("1: {}") == "c.yaml, line 1: the key 1 is no text for YAML; put it in quotes"
 
     @pytest.mark.parametrize(
         ("text", "sentence"),
@@ -322,6 +322,9 @@ class TestMistakes:
             ({"QUEUES": "{Mail: {limti: 3}}"}, "JOBS__QUEUES: Mail.limti: unknown key; did you mean 'limit'?"),
             ({"QUEUES": "{Mail: {limit: many}}"}, "JOBS__QUEUES: Mail.limit: must be a whole number"),
             ({"QUEUES__MAIL__LIMIT": "many"}, "JOBS__QUEUES__MAIL__LIMIT: must be a whole number"),
+            ({"POSTGRES__TIMEOUT": "99999999999"}, "JOBS__POSTGRES__TIMEOUT: must be less than or equal to 86400"),
+            ({"REDIS__TIMEOUT": "2d"}, "JOBS__REDIS__TIMEOUT: must be less than or equal to 86400"),
+            ({"SQLITE__TIMEOUT": "2d"}, "JOBS__SQLITE__TIMEOUT: must be less than or equal to 86400"),
         ],
     )  # fmt: skip
     def test_a_mistake_in_the_environment_names_the_variable(self, environ: dict[str, str], sentence: str) -> None:
@@ -335,6 +338,12 @@ class TestMistakes:
             ("- 1", "c.yaml: must hold a block of keys, such as 'jobs:'"),
             ("queue:\n  maxRetries: 1\n  maxRetries: 2\n", "c.yaml, line 3: the key 'maxRetries' stands twice in one "
              "block"),
+            ("jobs:\n  queues:\n    yes: {limit: 1}\n", "c.yaml, line 3: the key yes is no text for YAML; put "
+             "it in quotes"),
+            ("jobs: {queues: {012: {limit: 1}}}", "c.yaml, line 1: the key 012 is no text for YAML; put "
+             "it in quotes"),
+            ("jobs: {queues: {2026-01-01: {limit: 1}}}", "c.yaml, line 1: the key 2026-01-01 is no text for YAML; "
+             "put it in quotes"),
             ("queue: {maxRetries: 1, max_retries: 2}", "c.yaml: queue.max_retries: is given twice: 'max_retries' "
              "stands in this block already"),
             ("queue: {maxRetries: 1}\njobs: {defaults: {max_retries: 2}}", "c.yaml: queue.max_retries: is given under "
@@ -355,6 +364,13 @@ class TestMistakes:
         Path("latin.yaml").write_bytes(b"queue: \xe4")
         with pytest.raises(ConfigurationError, match="is not UTF-8 text"):
             load(path="latin.yaml", environ={})
+
+    def test_a_current_directory_that_is_gone_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (gone := tmp_path / "gone").mkdir()
+        monkeypatch.chdir(gone)
+        gone.rmdir()
+        with pytest.raises(ConfigurationError, match="the current directory cannot be used: No such file or directory"):
+            load(environ={"JOBS__QUEUE_BACKEND": "redis"})
 
     def test_two_files_in_one_folder(self) -> None:
         for name in ("jobs.yaml", "jobs.toml"):
