@@ -231,8 +231,14 @@ async def _request(reader: asyncio.StreamReader) -> Request | None:
     if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
         return None
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    path, _, query = parts[1].partition("?")
+    path, _, query = _local(parts[1]).partition("?")
     return Request(parts[0], path, query, headers)
+
+
+def _local(target: str) -> str:
+    """Return a request's target without the host, which proxies write before it (RFC 9112, 3.2.2)."""
+    scheme, found, rest = target.partition("://")
+    return f"/{rest.partition('/')[2]}" if found and scheme.lower() in ("http", "https") else target
 
 
 def plain(status: HTTPStatus, text: str = "") -> Response:

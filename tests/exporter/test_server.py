@@ -101,6 +101,13 @@ class TestAnswers:
             answer, _ = ask(exporter, method="POST")
             assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
 
+    def test_a_request_may_name_the_host_as_a_proxy_does(self) -> None:
+        with serving() as exporter:
+            for target in ("http://jobs.internal:9808/healthz", "HTTPS://jobs.internal/healthz?verbose=1"):
+                assert ask(exporter, target)[0].status == 200
+            assert ask(exporter, "http://jobs.internal")[0].headers["Content-Type"].startswith("text/html")
+            assert ask(exporter, "ftp://jobs.internal/healthz")[0].status == 404
+
     @pytest.mark.parametrize("message", [b"hello\r\n\r\n", b"GET /metrics SMTP/1\r\n\r\n", b"x" * 100_000])
     def test_what_is_no_http_is_refused(self, message: bytes) -> None:
         with serving() as exporter, socket.create_connection(("127.0.0.1", urlsplit(exporter.url).port or 0)) as client:
