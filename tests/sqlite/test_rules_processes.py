@@ -38,6 +38,14 @@ def worker(spawn: Spawn) -> subprocess.Popen[bytes]:
     return spawn("queue_core.worker.process", "tests.sqlite.ruled_app:jobs", OPTIONS.to_json())
 
 
+def at_hand(path: Path, spawn: Spawn, count: int) -> list[subprocess.Popen[bytes]]:
+    """Start workers; on a busy machine the first of them could do all of the work before the last one is there."""
+    workers = [worker(spawn) for _ in range(count)]
+    query = "select count(*) from workers"
+    wait_until(lambda: number(path, query) == count, "not all workers have announced themselves")
+    return workers
+
+
 def wait_for_end(path: Path, count: int) -> None:
     query = "select count(*) from job_list where status = 'completed'"
     wait_until(lambda: number(path, query) >= count, "not all jobs have completed")
@@ -101,7 +109,7 @@ def by_key(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def test_keys_are_worked_on_in_order_by_several_workers(path: Path, spawn: Spawn) -> None:
-    workers = [worker(spawn) for _ in range(3)]
+    workers = at_hand(path, spawn, 3)
     produce(spawn, "ordered", ORDERED, producers=1)
     wait_for_end(path, ORDERED * len(KEYS))
     stop(*workers)
@@ -136,7 +144,7 @@ def test_the_order_outlives_workers_that_are_killed(path: Path, spawn: Spawn) ->
 
 
 def test_a_queue_s_concurrency_over_processes(path: Path, spawn: Spawn) -> None:
-    workers = [worker(spawn) for _ in range(2)]
+    workers = at_hand(path, spawn, 2)
     produce(spawn, "crowd", BUSY, producers=1)
     wait_for_end(path, BUSY)
     stop(*workers)
