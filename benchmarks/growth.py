@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from itertools import count
 from math import inf
 from statistics import median
@@ -163,7 +164,7 @@ async def sides(mode: str) -> AsyncIterator[tuple[Side, Side]]:
     async with AsyncExitStack() as stack:
         made = []
         for _ in range(2):
-            ground = stack.enter_context(open_ground(BenchOptions(mode=mode)))
+            ground = stack.enter_context(open_ground(BenchOptions(mode=mode), partial(print, file=sys.stderr)))
             jobs = await stack.enter_async_context(register(JobQueue.from_settings(ground.settings), Recorder()))
             made.append(Side(jobs, ground))
         yield made[0], made[1]

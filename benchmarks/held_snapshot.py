@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from statistics import median
 from typing import NamedTuple
 
@@ -191,7 +192,8 @@ def snapshot(url: str) -> Iterator[None]:
 async def held(options: argparse.Namespace, mode: str) -> dict[str, object]:
     """Measure one mode."""
     async with AsyncExitStack() as stack:
-        grounds = [stack.enter_context(open_ground(BenchOptions(mode=mode))) for _ in range(2)]
+        warn = partial(print, file=sys.stderr)
+        grounds = [stack.enter_context(open_ground(BenchOptions(mode=mode), warn)) for _ in range(2)]
         without, beside = [await stack.enter_async_context(loading(ground, options.rate)) for ground in grounds]
         for load in (without, beside):
             await load.turn(WARM_SECONDS)

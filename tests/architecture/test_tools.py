@@ -39,6 +39,7 @@ def test_everything_is_formatted() -> None:
 @pytest.mark.timeout(PATIENCE_SECONDS + 60)
 def test_types_are_right() -> None:
     assert_content(["-m", "mypy"])
+    assert_content(["-m", "mypy", *map(str, sorted(ROOT.glob("benchmarks/*.py")))])
 
 
 @pytest.mark.timeout(PATIENCE_SECONDS + 60)

@@ -305,7 +305,8 @@ async def test_child_processes_have_their_own(tmp_path: Path) -> None:
 async def test_a_service_ends_whose_lifespan_cannot_be_entered(tmp_path: Path) -> None:
     with serving(tmp_path, TARGET, {"BROKEN": "enter"}, processes=1) as service:
         assert service.code() == 1
-        (line,) = service.log.splitlines()
+        made, line = service.log.splitlines()
+    assert " INFO " in made, "of the new file"
     assert line.partition("CRITICAL ")[2].startswith(
         "the lifespan 'connections' failed: ConnectionError: no ␛[2J database here (lifespan_tasks.py, line "
     )
