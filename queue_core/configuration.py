@@ -113,7 +113,7 @@ def _yaml(name: str, text: str) -> Any:
 
 
 NAMES = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
-"""What a key may be. Without quotes YAML reads a queue `yes` as true, and `012` as the number 10."""
+"""What a key may be. Without quotes YAML reads the name of a queue "yes" as true, and "012" as the number 10."""
 
 
 def _check_keys(name: str, root: Any) -> None:

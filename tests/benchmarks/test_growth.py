@@ -14,6 +14,7 @@ def test_it_prints_the_ratios_of_each_growth() -> None:
     command = [sys.executable, "benchmarks/growth.py", "--mode", "postgres+redis", "--scale", "0.0002"]
     command += ["--turns", "1", "--jobs", "5000", "--json"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert run.stdout, run.stderr
     assert "Traceback" not in run.stderr, run.stderr
     rows = [json.loads(line) for line in run.stdout.splitlines()]
     assert [row["growth"] for row in rows] == ["history 2,000", "dead 200", "queues 1", "leases 20", "backlog 200"]
