@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TypeAlias
 
 from jobconsole.core.latency import TypeLine
@@ -62,9 +62,9 @@ def leaves(values: Values, where: Filter) -> bool:
     return all(_holds(values, term) is not term.negated for term in where.terms if concerns(values, term))
 
 
-def concerns(values: Values, term: Term) -> bool:
-    """Return whether a term is about such rows: what no list has is about all of them, and matches nothing."""
-    return term.field in values or term.field not in FIELDS
+def concerns(fields: Container[str], term: Term) -> bool:
+    """Return whether a term is about rows with these fields. What no list has concerns all, and matches nothing."""
+    return term.field in fields or term.field not in FIELDS
 
 
 def _holds(values: Values, term: Term) -> bool:

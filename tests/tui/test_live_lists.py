@@ -68,6 +68,8 @@ async def test_a_filter_narrows_each_list_by_what_its_rows_have(size: tuple[int,
         assert len(seat.table("workers").selection.rows) == 4, "each works on this queue"
         assert seat.table("types").selection.rows, "a type has no queue"
         assert not seat.table("running").selection.rows
+        narrowed = [seat.table(name).filter_text for name in ("queues", "running", "workers", "types")]
+        assert narrowed == ["queue:crm"] * 3 + [""]
         await seat.press("enter")
         await seat.until("queue:crm")
         await seat.press("slash", *(["backspace"] * 9), *"resize", "enter")

@@ -8,7 +8,15 @@ from typing import ClassVar, TypeVar
 
 from jobconsole.actions.plan import NOT_ON_RUNNING, Choice, Target
 from jobconsole.core.latency import TypeLine
-from jobconsole.core.live_filter import Values, leaves, queue_values, running_values, type_values, worker_values
+from jobconsole.core.live_filter import (
+    Values,
+    concerns,
+    leaves,
+    queue_values,
+    running_values,
+    type_values,
+    worker_values,
+)
 from jobconsole.core.rows import QueueLine
 from jobconsole.core.running import LIVE_LIMIT, RunningJob, StableRows
 from jobconsole.format import humanize
@@ -107,6 +115,8 @@ class Releases(Pane):
 class LiveTable(Table[T]):
     """A list that can be narrowed by what its rows have."""
 
+    # what its rows are found by
+    FIELDS: ClassVar[tuple[str, ...]] = ("word",)
     where = Filter()
     # the filter hides all there is
     _hides = False
@@ -116,8 +126,9 @@ class LiveTable(Table[T]):
         raise NotImplementedError
 
     def narrow_to(self, where: Filter, text: str) -> None:
-        """Show only what matches from now on; `text` is the filter as it was written."""
-        self.where, self.filter_text = where, text
+        """Show only what matches from now on; lists that it narrows have the filter, as written, in their titles."""
+        concerned = any(concerns(self.FIELDS, term) for term in where.terms)
+        self.where, self.filter_text = where, text if concerned else ""
         self.begin_again()
 
     def narrowed(self, rows: Iterable[T]) -> list[T]:
@@ -134,6 +145,7 @@ class LiveTable(Table[T]):
 class QueueTable(LiveTable[QueueLine]):
     """One line for each queue, by name."""
 
+    FIELDS: ClassVar[tuple[str, ...]] = ("queue", "word")
     NEVER: ClassVar[dict[str, str]] = off_for_jobs("choose a job, not a queue", "export")
 
     empty = "no queues yet"
@@ -190,6 +202,7 @@ NOT_RUNNING = {verb: WORDS[verb].past for verb in NOT_ON_RUNNING} | {"edit": IMM
 class RunningTable(LiveTable[RunningJob]):
     """The running jobs, longest first when they are sorted; lines do not move while they are read."""
 
+    FIELDS: ClassVar[tuple[str, ...]] = ("type", "queue", "worker", "host", "id", "word")
     NEVER: ClassVar[dict[str, str]] = {
         action: f"a running job cannot be {past}; X cancels it" for action, past in NOT_RUNNING.items()
     }
@@ -297,6 +310,7 @@ NO_TYPE = "choose a job, not a type"
 class TypeTable(LiveTable[TypeLine]):
     """One line for each type that ended attempts, those that fail most first."""
 
+    FIELDS: ClassVar[tuple[str, ...]] = ("type", "word")
     NEVER: ClassVar[dict[str, str]] = off_for_jobs(NO_TYPE, "export") | {"open": NO_TYPE}
 
     empty = "no attempt has ended yet"
@@ -329,6 +343,7 @@ NO_WORKER = "choose a job, not a worker"
 class WorkerTable(LiveTable[WorkerInfo]):
     """One line for each worker process that announced itself."""
 
+    FIELDS: ClassVar[tuple[str, ...]] = ("type", "queue", "worker", "host", "release", "word")
     NEVER: ClassVar[dict[str, str]] = off_for_jobs(NO_WORKER, "export") | {"open": NO_WORKER}
 
     empty = "no worker has announced itself: start one with jobconsole worker run module:jobs"
