@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_it_prints_the_ratios_of_each_growth() -> None:
     command = [sys.executable, "benchmarks/growth.py", "--mode", "postgres+redis", "--scale", "0.0002"]
-    command += ["--turns", "1", "--jobs", "5000", "--json"]
+    command += ["--turns", "1", "--jobs", "30000", "--json"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     assert run.stdout, run.stderr
     assert "Traceback" not in run.stderr, run.stderr
