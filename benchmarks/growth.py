@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import psycopg
 from ground import SEED, verdict
-from held_snapshot import CLAIMED, TABLES
+from held_snapshot import CLAIMED, TABLES, numbered
 
 from jobconsole.bench.ground import BenchOptions, Crew, Ground, cpu_seconds, open_ground, processes
 from jobconsole.bench.record import DeliveryRecord, Recorder, payload
@@ -105,6 +105,11 @@ class Side:
         # jobs that wait for a turn
         self._waiting = 0
 
+    async def begin(self) -> None:
+        """Let a worker begin to number claims, before they are counted by that."""
+        async with processes(self._ground, 1, DeliveryRecord(self._ground.folder / "begin", 1)):
+            await numbered(self._connection)
+
     def _claimed(self) -> int:
         ((count,),) = self._connection.execute(CLAIMED).fetchall()
         return int(count)
@@ -167,6 +172,7 @@ async def sides(mode: str) -> AsyncIterator[tuple[Side, Side]]:
             ground = stack.enter_context(open_ground(BenchOptions(mode=mode), partial(print, file=sys.stderr)))
             jobs = await stack.enter_async_context(register(JobQueue.from_settings(ground.settings), Recorder()))
             made.append(Side(jobs, ground))
+            await made[-1].begin()
         yield made[0], made[1]
 
 

@@ -24,7 +24,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 from ground import verdict
@@ -62,6 +62,9 @@ CLAIMED = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM lease_seq"
 """How many jobs were claimed: exact, at once, and for nothing. The server's own counts of rows are up to ten seconds
 late when a session falls idle, and a producer that goes by them leaves the worker without jobs for as long."""
 
+BEGUN = "SELECT EXISTS (SELECT FROM lease_epoch_live)"
+"""Whether the first worker has begun to number its claims, which it does by the clock: it counts from there."""
+
 ACCOUNTS, CUSTOMERS = 200_000, 10_000
 """Rows of the bystander's table, some 30 MB, and of whom they are."""
 BYSTANDER = """
@@ -84,6 +87,12 @@ class Part(NamedTuple):
     servers: float
     # microseconds that the bystander's query took, the median
     query: float
+
+
+async def numbered(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    """Wait until claims are numbered, beside a worker."""
+    while not (connection.execute(BEGUN).fetchone() or (False,))[0]:  # noqa: ASYNC110  what the worker does is no event
+        await asyncio.sleep(STEP)
 
 
 class Bystander:
@@ -116,11 +125,16 @@ class Load:
         self._rate = rate
         self._looking = psycopg.connect(self.url, autocommit=True, options=TABLES)
         self._bystander = Bystander(self.url)
-        self._made = 0
+        self._made = self._before = 0
+
+    async def begin(self) -> None:
+        """Wait for the worker, and count from here."""
+        await numbered(self._looking)
+        self._before = self._claimed()
 
     def _claimed(self) -> int:
         ((count,),) = self._looking.execute(CLAIMED).fetchall()
-        return int(count)
+        return int(count) - self._before
 
     def _used(self) -> tuple[float, float]:
         """Return the seconds of processor time of the worker and of the servers."""
@@ -177,7 +191,9 @@ async def loading(ground: Ground, rate: float) -> AsyncIterator[Load]:
         register(JobQueue.from_settings(ground.settings), Recorder()) as jobs,
         processes(ground, 1, DeliveryRecord(ground.folder / "run", 1)) as crew,
     ):
-        yield Load(jobs, ground, crew, rate)
+        load = Load(jobs, ground, crew, rate)
+        await load.begin()
+        yield load
 
 
 @contextmanager

@@ -17,6 +17,7 @@ SLOW = (
     "acceptance/test_demo.py",
     "architecture/test_typing.py",
     "benchmarks/test_compare.py::test_quick",
+    "benchmarks/test_growth.py::test_it_prints_the_ratios_beside",
     "cli/test_bench.py",
     "cli/test_careful.py::TestInterrupted",
     "cli/test_process.py",
