@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
+import subprocess
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 
 PATIENCE = 60.0
 """Seconds until something that has to happen counts as not happening; a machine under load is slow."""
 STEP = 0.02
+ENDED = {"", "Z", "X"}
+"""States of a process that is gone, or waits only for its parent to ask how it ended."""
 
 
 def until(condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
@@ -45,3 +50,30 @@ async def least(measure: Callable[[], Awaitable[float]], enough: float, times: i
     while found[-1] > enough and len(found) < times:
         found.append(await measure())
     return min(found)
+
+
+def running(pids: Iterable[int]) -> set[int]:
+    """Return those of the processes that run; one that is dead but not yet reaped does not."""
+    return {pid for pid in pids if is_running(pid)}
+
+
+def is_running(pid: int) -> bool:
+    """Answer whether a process runs, whoever started it."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return _state(pid) not in ENDED
+
+
+def _state(pid: int) -> str:
+    """Return the letter of a process's state; "" when it ended meanwhile, while its file was read too."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        if Path("/proc/self/stat").exists():
+            return ""
+    listing = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return listing.stdout.strip()[:1]

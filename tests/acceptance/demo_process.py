@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
-from tests.acceptance.waiting import PATIENCE_SECONDS, alive, until
+from tests.waiting import PATIENCE, running, until
 
 
 class DemoProcess:
@@ -46,7 +46,7 @@ class DemoProcess:
         """The demo's own process."""
         return self._process.pid
 
-    def line(self, pattern: str, seconds: float = PATIENCE_SECONDS) -> re.Match[str]:
+    def line(self, pattern: str, seconds: float = PATIENCE) -> re.Match[str]:
         """Wait for a line that matches from its start on."""
         deadline = time.monotonic() + seconds
         while True:
@@ -71,14 +71,14 @@ class DemoProcess:
 
     def end(self) -> int:
         """Wait for the end, and return the exit code."""
-        return self._process.wait(PATIENCE_SECONDS)
+        return self._process.wait(PATIENCE)
 
     def summary(self) -> tuple[int, dict[str, Any]]:
         """Wait for the end, and return the exit code with the one object on stdout."""
         assert self._process.stdout is not None
         text = self._process.stdout.read()
-        code = self._process.wait(PATIENCE_SECONDS)
-        self._reader.join(PATIENCE_SECONDS)
+        code = self._process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
         while (line := self._unread.get()) is not None:
             self.lines.append(line)
         assert text.count("\n") == 1, (text, self.lines[-5:])
@@ -94,7 +94,7 @@ class DemoProcess:
         self._process.wait()
         for stream in (self._process.stdout, self._process.stderr):
             assert stream is not None
-            self._reader.join(PATIENCE_SECONDS)
+            self._reader.join(PATIENCE)
             stream.close()
 
 
@@ -105,7 +105,7 @@ def folder_of(postgres_url: str) -> Path:
 
 def assert_nothing_left(folder: Path, pids: set[int]) -> None:
     """Wait until the processes and everything that names the folder are gone, and the folder too."""
-    assert until(lambda: not alive(pids)), f"still there: {alive(pids)}"
+    assert until(lambda: not running(pids)), f"still there: {running(pids)}"
     assert until(lambda: not _named(folder)), f"still there: {_named(folder)}"
     assert until(lambda: not folder.exists())
 

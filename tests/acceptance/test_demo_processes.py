@@ -12,7 +12,7 @@ import pytest
 
 from jobconsole.embedded.fleet import Fleet
 from jobconsole.embedded.places import DemoError
-from tests.acceptance.waiting import alive, until
+from tests.waiting import running, until
 
 # A parent that starts two processes, one of which has a stopped child in a group of its own, and tells all pids.
 PARENT = """
@@ -58,9 +58,9 @@ def test_a_killed_demo_leaves_no_process_and_no_folder(tmp_path: Path, how: sign
     with subprocess.Popen([sys.executable, "-c", PARENT, str(folder)], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pids = [int(word) for word in parent.stdout.readline().split()]
-        assert alive(pids) == set(pids)
+        assert running(pids) == set(pids)
         parent.send_signal(how)
-    assert until(lambda: not alive(pids))
+    assert until(lambda: not running(pids))
     assert until(lambda: not folder.exists())
 
 
@@ -68,7 +68,7 @@ def test_closing_ends_everything_and_may_be_done_twice(fleet: Fleet, tmp_path: P
     child = fleet.start("server", "http.server", ["0"])
     fleet.close()
     fleet.close()
-    assert not alive([child.pid])
+    assert not running([child.pid])
     assert not (tmp_path / "fleet").exists()
 
 

@@ -192,7 +192,7 @@ class TestMistakes:
         ("text", "sentence"),
         [
             ("contexts: [a]", "c.yaml: contexts: must be a block of named contexts"),
-            ("1: {}", "c.yaml: 1: unknown key; known here: contexts, jobs, queue"),
+            ("'1': {}", "c.yaml: 1: unknown key; known here: contexts, jobs, queue"),
             ("postgres: {url: x}", "c.yaml: postgres: unknown key; did you mean 'jobs.postgres'?"),
             ("quue: {}", "c.yaml: quue: unknown key; did you mean 'queue'?"),
             ("jobs: {redis: {ulr: x}}", "c.yaml: jobs.redis.ulr: unknown key; did you mean 'url'?"),

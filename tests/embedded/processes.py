@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jobconsole.embedded.processes import LINUX, PROC, command_line, parents
+from jobconsole.embedded.processes import command_line, parents
 
 # Far more than it takes: the machine may be slow and busy. What is asserted is that it happens by itself.
 DEADLINE_SECONDS = 60.0
@@ -83,23 +83,6 @@ def start_application(
     if not text:
         raise AssertionError(f"the application ended with code {process.wait(timeout=DEADLINE_SECONDS)}")
     return Application(process, json.loads(text), leash)
-
-
-def is_running(pid: int) -> bool:
-    """Answer whether a process runs; one that is dead but not yet reaped does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    if LINUX:
-        try:
-            return (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
-        except FileNotFoundError:
-            return False
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
-    return bool(state.strip()) and not state.strip().startswith("Z")
 
 
 def processes_on(folder: Path) -> set[int]:

@@ -16,7 +16,6 @@ from jobconsole.embedded.servers import EmbeddedServers
 from tests.conftest import StartServers
 from tests.embedded.processes import (
     Application,
-    is_running,
     processes_on,
     shared_memory,
     shared_memory_of,
@@ -24,6 +23,7 @@ from tests.embedded.processes import (
     wait_until,
 )
 from tests.servers import SessionServers
+from tests.waiting import is_running, running
 
 StartApplication = Callable[..., Application]
 
@@ -47,7 +47,7 @@ def application(servers: SessionServers) -> Iterator[StartApplication]:
 
 
 def assert_all_gone(family: set[int], folder: Path) -> float:
-    return wait_until(lambda: not any(is_running(pid) for pid in family) and not folder.exists())
+    return wait_until(lambda: not running(family) and not folder.exists())
 
 
 def test_a_killed_application_takes_everything_with_it(application: StartApplication) -> None:
@@ -131,7 +131,7 @@ def test_a_normal_end_leaves_nothing(application: StartApplication) -> None:
     family = victim.family()
     victim.end()
     assert victim.process.returncode == 0
-    assert not any(is_running(pid) for pid in family)
+    assert not running(family)
     assert not victim.folder.exists()
 
 
@@ -149,7 +149,7 @@ def test_a_killed_guard_takes_the_servers_with_it(own_servers: EmbeddedServers) 
         pytest.skip("only Linux tells a process that its parent was killed; elsewhere the next start sweeps")
     family = processes_on(own_servers.folder)
     os.kill(own_servers.guard_pid, signal.SIGKILL)
-    wait_until(lambda: not any(is_running(pid) for pid in family))
+    wait_until(lambda: not running(family))
     with pytest.raises(EmbeddedError, match="guard of the embedded servers is gone"):
         own_servers.postgres.start()
     own_servers.close()
@@ -174,7 +174,7 @@ def test_a_folder_without_guard_is_swept_and_a_live_one_is_not(
     # Somebody else who starts at this moment may be the one who sweeps it.
     wait_until(lambda: not victim.folder.exists())
     assert sys.platform != "linux" or segment not in shared_memory()
-    wait_until(lambda: not any(is_running(pid) for pid in family))
+    wait_until(lambda: not running(family))
     with psycopg.connect(live.told["postgres_url"]) as connection:
         assert connection.execute("select 1").fetchone() == (1,)
     assert live.folder.exists()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from queue_core.worker.options import ServiceOptions
 from tests.architecture.sources import ROOT
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE, is_running, until
 
 TARGET = "tests.faults.target:jobs"
 LEASE = 2.0
@@ -105,7 +105,7 @@ class Crew:
 
     def exists(self, pid: int) -> bool:
         """Tell whether a process is there, whoever started it."""
-        return Path(f"/proc/{pid}").exists() and " Z " not in Path(f"/proc/{pid}/stat").read_text()
+        return is_running(pid)
 
     def holds(self, pid: int) -> Holdings:
         """Return what a process holds of the system."""

@@ -22,6 +22,7 @@ from queue_core.ports.store import ClaimRequest
 from queue_core.worker.children.process import ChildProcess
 from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE, until, until_status, working
+from tests.waiting import is_running
 from tests.worker import process_tasks
 
 TARGET = "tests.worker.process_tasks:jobs"
@@ -262,10 +263,9 @@ async def test_the_rest_goes_on_beside_a_busy_child(jobs: JobQueue, tmp_path: Pa
         await jobs.operations.change("cancel", [handle.id])
 
 
-def zombie_or_gone(path: Path) -> bool:
-    """Tell whether the process whose id stands there runs no more; its new parent may not have looked at it yet."""
-    pid = int(path.read_text())
-    return gone(path) or (Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] == "Z")
+def ended(path: Path) -> bool:
+    """Tell whether the process whose id stands there runs no more; its new parent may not have asked for it yet."""
+    return not is_running(int(path.read_text()))
 
 
 @pytest.fixture
@@ -288,8 +288,8 @@ async def test_the_end_of_a_child_is_seen_although_a_fork_of_it_lives(
             "crashed", "ProcessDied: the process that ran this job was killed by SIGKILL",
         )  # fmt: skip
         if not apart:
-            await until(partial(answered, zombie_or_gone, forked))
-    assert apart != zombie_or_gone(forked)
+            await until(partial(answered, ended, forked))
+    assert apart != ended(forked)
 
 
 async def test_the_end_of_a_warm_child_is_seen_although_an_earlier_job_left_a_fork(
@@ -310,7 +310,7 @@ async def test_what_a_cancelled_job_has_started_ends_with_it(jobs: JobQueue, for
         await until(partial(answered, (tmp_path / "ready").exists))
         await jobs.operations.change("cancel", [handle.id])
         await until_status(jobs, handle.id, "cancelled")
-        await until(partial(answered, zombie_or_gone, forked))
+        await until(partial(answered, ended, forked))
 
 
 async def answered(question: Callable[..., bool], *args: Path) -> bool:
@@ -337,7 +337,7 @@ async def test_what_a_job_has_started_ends_with_a_worker_that_is_gone(
     (claim,) = await jobs.store.claim(ClaimRequest("default", "w", None, 1, 60.0))
     command = [sys.executable, "-c", DYING, TARGET, json.dumps(claim), str(tmp_path / "ready")]
     await asyncio.to_thread(subprocess.run, command, check=True, timeout=PATIENCE)
-    await until(partial(answered, zombie_or_gone, forked))
+    await until(partial(answered, ended, forked))
 
 
 async def test_a_child_is_ended_whose_job_is_stopped_while_it_is_started(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from queue_core.model.states import Status
 from queue_core.worker.options import ServiceOptions
 from tests.architecture.sources import ROOT
 from tests.sqlite.test_earlier import make_1
-from tests.waiting import PATIENCE, eventually, until
+from tests.waiting import PATIENCE, eventually, is_running, running, until
 
 TARGET = "tests.worker.served_tasks:jobs"
 
@@ -79,15 +79,8 @@ def serving(
         service.process.kill()
         service.process.wait()
         for pid in service.pids:
-            if exists(pid):
+            if is_running(pid):
                 os.kill(pid, signal.SIGKILL)
-
-
-def exists(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 @pytest.fixture
@@ -148,7 +141,7 @@ def test_a_signal_while_processes_are_being_started(tmp_path: Path, moment: floa
         time.sleep(moment)
         service.send(signal.SIGTERM)
         assert service.code() in {0, -signal.SIGTERM}
-        assert until(lambda: not any(exists(pid) for pid in service.pids))
+        assert until(lambda: not running(service.pids))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +186,7 @@ async def test_a_process_waits_for_its_store(tmp_path: Path, gone: str) -> None:
         (pid,) = service.pids
         if gone == "its service":
             service.process.kill()
-            assert await eventually(lambda: not exists(pid))
+            assert await eventually(lambda: not is_running(pid))
             return
         (tmp_path / "jobs.db").rmdir()
         async with JobQueue(sqlite=tmp_path / "jobs.db") as jobs:
@@ -215,7 +208,7 @@ async def test_workers_end_when_their_service_is_killed(tmp_path: Path, jobs: Jo
         service.process.wait()
         (tmp_path / "gate").touch()
         assert await handle.result(PATIENCE) == 1
-        assert await eventually(lambda: not any(exists(pid) for pid in pids))
+        assert await eventually(lambda: not running(pids))
 
 
 def test_workers_end_whose_service_was_killed_while_they_started(tmp_path: Path) -> None:
@@ -225,7 +218,7 @@ def test_workers_end_whose_service_was_killed_while_they_started(tmp_path: Path)
         pids = service.pids
         service.process.kill()
         service.process.wait()
-        assert until(lambda: not any(exists(pid) for pid in pids)), service.log
+        assert until(lambda: not running(pids)), service.log
 
 
 @pytest.mark.parametrize("processes", [1, 3])

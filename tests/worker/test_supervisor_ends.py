@@ -13,8 +13,8 @@ import pytest
 
 from queue_core import JobQueue
 from queue_core.worker.supervisor import SILENCE_SECONDS
-from tests.waiting import PATIENCE, eventually, until
-from tests.worker.test_supervisor import exists, serving
+from tests.waiting import PATIENCE, eventually, is_running, until
+from tests.worker.test_supervisor import serving
 
 GRACE = 1.0
 LEASE = 600.0
@@ -69,7 +69,7 @@ async def test_a_service_kills_a_worker_whose_loop_stands_still(tmp_path: Path, 
         (pid,) = service.pids
         service.send(signal.SIGTERM)
         assert service.process.wait(IN_TIME) == 1, service.log
-        assert not exists(pid)
+        assert not is_running(pid)
     assert f"worker process {pid} does not end and is killed" in service.log
     job = await jobs.inspector.get(handle.id)
     assert (job.status, job.retry_count, job.losses) == ("queued", 0, 1)
@@ -100,9 +100,9 @@ async def test_a_worker_that_drains_goes_on_when_its_service_is_killed(tmp_path:
         later = await jobs.enqueue("which_process")
         service.process.kill()
         service.process.wait()
-        assert not until(lambda: not exists(pid), 1.0)
+        assert not until(lambda: not is_running(pid), 1.0)
         (tmp_path / "gate").touch()
-        assert await eventually(lambda: not exists(pid))
+        assert await eventually(lambda: not is_running(pid))
     assert (str(await handle.status()), str(await later.status())) == ("completed", "queued")
 
 
@@ -120,7 +120,7 @@ async def test_children_of_a_killed_worker_end_without_a_word(tmp_path: Path, jo
         os.kill(pid, signal.SIGKILL)
         service.send(signal.SIGTERM)
         service.code()
-        assert await eventually(lambda: not exists(child))
+        assert await eventually(lambda: not is_running(child))
     assert "Traceback" not in service.log
     assert "Error" not in service.log
 
