@@ -18,6 +18,9 @@ from jobconsole.embedded.servers import EmbeddedServers
 from queue_core.stores.postgres.migrate import migrate
 from tests.redis_topology.clients import plain_client
 
+PARALLEL_VARIABLE = "TEST_POSTGRES_PARALLEL"
+"""Set where PostgreSQL makes parallel plans for tables of any size, as it otherwise does for large ones alone."""
+
 
 @dataclass(frozen=True)
 class SessionServers:
@@ -38,11 +41,13 @@ def chosen_source(config: pytest.Config) -> Source:
 
 
 def name_servers(config: pytest.Config) -> None:
-    """Make `--postgres-bin` and `--redis-bin` known to whatever starts servers, processes of tests included."""
+    """Make `--postgres-bin`, `--redis-bin` and `--parallel-plans` known to whatever starts servers, processes of tests included."""
     for option, variable in (("--postgres-bin", POSTGRES_VARIABLE), ("--redis-bin", REDIS_VARIABLE)):
         named: Path | None = config.getoption(option)
         if named is not None:
             os.environ[variable] = str(named)
+    if config.getoption("--parallel-plans"):
+        os.environ[PARALLEL_VARIABLE] = "on"
 
 
 @contextmanager
@@ -92,6 +97,16 @@ def see_tables(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         place = sql.Identifier(connection.info.dbname)
         connection.execute(sql.SQL("alter database {} set search_path = jobconsole, public").format(place))
+    if PARALLEL_VARIABLE in os.environ:
+        plan_parallel(url)
+
+
+def plan_parallel(url: str) -> None:
+    """Let the sessions of a database plan every statement in parallel that they may."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        place = sql.Identifier(connection.info.dbname)
+        name = sql.SQL("force_parallel_mode" if connection.info.server_version < 160_000 else "debug_parallel_query")
+        connection.execute(sql.SQL("alter database {} set {} = on").format(place, name))
 
 
 @contextmanager
