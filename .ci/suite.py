@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 OLDER = (15, 16, 17)
 """Releases of PostgreSQL behind the one of the wheel; the first is paired with the oldest Redis."""
 OLDEST_REDIS = 7
+PARALLEL = 16
+"""The one that plans in parallel, as for large tables: the last release where that must not begin a subtransaction."""
 ENOUGH = {15: 0.7, 16: 0.45, 17: 0.6}
 """The most that a pass on an older release takes, with the environment that it makes, as a part of the first pass."""
 ENOUGH_FOR_SLOW = 1.3
@@ -90,6 +92,9 @@ class Suite:
         else:
             # Freezing at each statement takes minutes: it is done on the newest and the oldest release.
             chosen.append("--ignore=tests/postgres/frozen")
+        if release == PARALLEL:
+            chosen.append("--parallel-plans")
+            names.append("parallel plans")
         if python is not None:
             try:
                 interpreter = str(environment(python, folder))

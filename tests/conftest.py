@@ -49,11 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--redis-cluster", action="store_true", help="run on a Redis Cluster in place of one server")
     parser.addoption("--redis-bin", type=Path, metavar="FILE", help="start this Redis-protocol server")
-    parser.addoption(
-        "--parallel-plans",
-        action="store_true",
-        help="let PostgreSQL plan in parallel whatever it may, on small tables too",
-    )
+    parser.addoption("--parallel-plans", action="store_true", help="let PostgreSQL plan small tables in parallel, too")
     slow.add_options(parser)
 
 

@@ -41,7 +41,7 @@ def chosen_source(config: pytest.Config) -> Source:
 
 
 def name_servers(config: pytest.Config) -> None:
-    """Make `--postgres-bin`, `--redis-bin` and `--parallel-plans` known to whatever starts servers, processes of tests included."""
+    """Make what servers are started with known to whatever starts them, processes of tests included."""
     for option, variable in (("--postgres-bin", POSTGRES_VARIABLE), ("--redis-bin", REDIS_VARIABLE)):
         named: Path | None = config.getoption(option)
         if named is not None:

@@ -80,7 +80,7 @@ def test_functions_run_on_no_search_path(bare: psycopg.Connection[tuple[object, 
 
 
 def test_no_parallel_plan_begins_a_subtransaction(bare: psycopg.Connection[tuple[object, ...]]) -> None:
-    """A block that catches errors does, which PostgreSQL 15 and 16 refuse there: filters of payloads failed on large tables."""
+    """A block that catches errors does, which PostgreSQL 15 and 16 refuse there, so that such filters failed."""
     rows = bare.execute(
         "select proname from pg_proc where pronamespace = 'jobconsole'::regnamespace"
         " and prosrc ~* '\\mexception\\s+when' and proparallel <> 'u'"
