@@ -5,6 +5,9 @@ from __future__ import annotations
 import getpass
 from pathlib import Path
 
+import pytest
+
+from jobconsole.cli.commands import dlq
 from queue_core.model.triage.signatures import UNTOUCHED, changed
 from tests.cli.conftest import Shop
 from tests.conformance.making import failure
@@ -247,3 +250,13 @@ def test_what_is_new_or_back_comes_first(shop: Shop) -> None:
     assert places == sorted(places)
     first = shop("dlq", "groups", "--limit", "1", "--json").body["groups"]
     assert [one["signature"][0] for one in first] == ["b"], "also where it would not be among the first by growth"
+
+
+def test_what_a_limit_leaves_out_is_counted(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.play(three)
+    assert shop("dlq", "groups").err == ""
+    for limit, more in (("4", False), ("1", True)):
+        assert shop("dlq", "groups", "--limit", limit, "--json").body["more"] is more
+    assert shop("dlq", "groups", "--limit", "1").err == "3 more with a greater --limit\n"
+    monkeypatch.setattr(dlq, "_LOOKED_AT", 2)
+    assert shop("dlq", "groups", "--limit", "1").err == "at least 2 more with a greater --limit\n"

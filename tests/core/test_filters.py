@@ -128,6 +128,8 @@ def test_states_that_can_match() -> None:
         ("trash.:yes", 0, "no field 'trash.'; did you mean 'trash'?", "trash"),
         (":", 0, "no field before ':'; put quotes around words to search for them", None),
         ("type:x  !=1", 9, "no field before '='; put quotes around words to search for them", None),
+        ("type:x !!queue:mail", 8, "'!' behind '!'; put quotes around words to search for them", None),
+        ("--force", 1, "'-' behind '-'; put quotes around words to search for them", None),
         ("<1h", 0, "no field before '<'; put quotes around words to search for them", None),
         ("https://x", 0, "no field 'https'; put quotes around words to search for them", None),
         ("type:", 5, "'type' has no value", None),

@@ -175,8 +175,12 @@ def run_groups(options: argparse.Namespace, output: Output) -> int:
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
         searched = await search(jobs, options, where)
-        # The store sorts them by growth: what is new or back may be behind those that grow faster.
-        found = await jobs.inspector.signatures(where, options.window, _SLICES, max(options.limit, _LOOKED_AT))
+        # The store sorts them by growth: what is new or back may be behind those that grow faster. One more than is
+        # looked at shows whether there are more.
+        most = max(options.limit, _LOOKED_AT)
+        found = await jobs.inspector.signatures(where, options.window, _SLICES, most + 1)
+        more, at_least = len(found) - options.limit, "at least " if len(found) > most else ""
+        found = found[:most]
         if not found:
             await check_signature(jobs, options.signature)
             await hint_types(jobs, where)
@@ -184,9 +188,11 @@ def run_groups(options: argparse.Namespace, output: Output) -> int:
         groups = sorted(found, key=lambda one: states[one.signature].place)[: options.limit]
         if output.as_json:
             bodies = [group_body(group, states[group.signature]) for group in groups]
-            output.json({"window": options.window, "groups": bodies} | search_body(searched))
-        else:
-            show_table(output, GROUPS, ((*of_group(one), *_in_columns(states[one.signature])) for one in groups))
+            output.json({"window": options.window, "groups": bodies, "more": more > 0} | search_body(searched))
+            return DONE
+        show_table(output, GROUPS, ((*of_group(one), *_in_columns(states[one.signature])) for one in groups))
+        if more > 0:
+            note(f"{at_least}{more} more with a greater --limit")
         return DONE
 
     return connected(options, output, run)

@@ -113,6 +113,7 @@ _TERM = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _SIGNS = ":=~<>"
+_NEGATIONS = "!-"
 """What parts a field from its value; a word that is searched for begins with none of them, unless it is in quotes."""
 _REFERENCE = re.compile(r"(?P<turned>[!-]*)@(?P<name>.*)", re.DOTALL)
 """A word without quotes that names a saved filter."""
@@ -203,16 +204,9 @@ def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 def _term(match: re.Match[str], text: str) -> Term:
-    negated, value = bool(match["not"]), _unquoted(match["value"])
     if match["field"] is None:
-        if not value:
-            raise FilterError("a word is missing", text, match.start())
-        if named := _named(match):
-            raise FilterError(_no_reference(named), text, match.start())
-        if match["value"][0] in _SIGNS:
-            reason = f"no field before '{match['value'][0]}'; put quotes around words to search for them"
-            raise FilterError(reason, text, match.start("value"))
-        return Term("word", "~", value, negated)
+        return _word(match, text)
+    negated, value = bool(match["not"]), _unquoted(match["value"])
     name, field = _field(match, text)
     operator = _operator(name, match["sign"])
     if not value:
@@ -229,6 +223,23 @@ def _term(match: re.Match[str], text: str) -> Term:
         return Term(name, cast("Operator", operator), field.read(value), negated)
     except ValueError as error:
         raise FilterError(str(error), text, match.start("value")) from None
+
+
+def _word(match: re.Match[str], text: str) -> Term:
+    negated, value = bool(match["not"]), _unquoted(match["value"])
+    if not value:
+        raise FilterError("a word is missing", text, match.start())
+    if named := _named(match):
+        raise FilterError(_no_reference(named), text, match.start())
+    first, reason = match["value"][0], ""
+    if first in _SIGNS:
+        reason = f"no field before '{first}'"
+    elif negated and first in _NEGATIONS:
+        # As a word it would be in no job, so that all of them match.
+        reason = f"'{first}' behind '{match['not']}'"
+    if reason:
+        raise FilterError(f"{reason}; put quotes around words to search for them", text, match.start("value"))
+    return Term("word", "~", value, negated)
 
 
 def _no_reference(named: re.Match[str]) -> str:
