@@ -143,6 +143,10 @@ async def test_health_finds_a_server_that_turns_read_only(own_servers: EmbeddedS
             await own_database.until("select current_setting('default_transaction_read_only') = 'on'")
             assert await found() == (False, True, 503)
             assert "postgres accepts no writes" in (await jobs.health()).reason
+            # On new connections, too, for the check has left those that were there.
+            assert await jobs.inspector.count(Filter()) == 1
+            _, metrics = await asyncio.to_thread(ask, exporter, "/metrics")
+            assert b'jobconsole_up{backend="postgres"} 1.0' in metrics
             await own_database.do("alter system reset default_transaction_read_only")
             await own_database.do("select pg_reload_conf()")
             await own_database.until("select current_setting('default_transaction_read_only') = 'off'")

@@ -8,7 +8,7 @@ import math
 import os
 import re
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -131,6 +131,18 @@ def wanted_server(settings: PostgresSettings) -> str:
     """Return the `target_session_attrs` of all connections."""
     url = "" if settings.url is None else settings.url.get_secret_value()
     return str(read_address(url).get("target_session_attrs") or WRITABLE)
+
+
+def any_server(settings: PostgresSettings, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the options of a connection to the same server that may be read-only, too.
+
+    None where another one may be meant: the address names several, or says itself which it wants.
+    """
+    url = "" if settings.url is None else settings.url.get_secret_value()
+    read = read_address(url)
+    if "target_session_attrs" in read or "," in str(read.get("host") or read.get("hostaddr") or ""):
+        return None
+    return {**options, "target_session_attrs": "any"}
 
 
 def connection_options(settings: PostgresSettings, ours: str = "", expected: str = EXPECTED) -> dict[str, Any]:

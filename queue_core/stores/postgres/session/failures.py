@@ -90,9 +90,16 @@ def translate(error: BaseException) -> QueueCoreError:
 
 def unavailable(error: BaseException) -> StoreUnavailable:
     """Return what is raised for a server that cannot be used now: it is away, or accepts no writes."""
-    reason = next(iter(str(error).strip().splitlines()), "no answer in time")
-    reads = isinstance(error, pg.ReadOnlySqlTransaction) or _READ_ONLY.search(reason)
-    return (StoreReadOnly if reads else StoreUnavailable)("postgres", reason)
+    return (StoreReadOnly if takes_no_writes(error) else StoreUnavailable)("postgres", _reason(error))
+
+
+def takes_no_writes(error: BaseException) -> bool:
+    """Return whether the server is there, but can only be read."""
+    return isinstance(error, pg.ReadOnlySqlTransaction) or _READ_ONLY.search(_reason(error)) is not None
+
+
+def _reason(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), "no answer in time")
 
 
 def lacks_a_day(error: BaseException | None) -> bool:

@@ -36,6 +36,7 @@ from queue_core.stores.postgres.session.bounds import (
 )
 from queue_core.stores.postgres.session.connection import (
     WRITABLE,
+    any_server,
     close_all,
     connect,
     connection_options,
@@ -50,6 +51,7 @@ from queue_core.stores.postgres.session.failures import (
     is_full,
     lacks_a_day,
     refused,
+    takes_no_writes,
     translate,
 )
 from queue_core.stores.postgres.session.plans import Plan, make_days, run_plan
@@ -281,17 +283,30 @@ class ConnectionPool:
         bounds = {"statement_timeout": limit, "lock_timeout": patient_ms(limit), "tcp_user_timeout": limit}
         ours = PLANNED + "".join(f" -c {name}={value}" for name, value in bounds.items())
         level = psycopg.IsolationLevel.READ_COMMITTED
-        return await connect(self._settings, connection_options(self._settings, ours), level)
+        options = connection_options(self._settings, ours)
+        try:
+            return await connect(self._settings, options, level)
+        except psycopg.OperationalError as error:
+            instead = any_server(self._settings, options) if self._schema and takes_no_writes(error) else None
+            if instead is None:
+                raise
+        # It could be written when this pool began, and what it has can be read still.
+        return await connect(self._settings, instead, level)
 
     async def _put_back(self, connection: Connection, generation: int) -> None:
         idle = connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
-        if idle and generation == self._generation:
+        if idle and generation == self._generation and not self._of_reader(connection):
             loop = asyncio.get_running_loop()
             self._idle.append((connection, loop.time()))
             if self._timer is None:
                 self._timer = loop.call_later(IDLE_SECONDS, self._thin_out)
         else:
             await connection.close()
+
+    def _of_reader(self, connection: Connection) -> bool:
+        """Return whether a connection can only read, and not only that was wanted: the next may be to a new primary."""
+        names = ("default_transaction_read_only", "in_hot_standby")
+        return wanted_server(self._settings) == WRITABLE and "on" in map(connection.info.parameter_status, names)
 
     def _thin_out(self) -> None:
         """Close what has not been used lately."""
