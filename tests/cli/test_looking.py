@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jobconsole.cli.commands import job
 from queue_core.model.signature import sign
 from tests.cli.conftest import Scene
 from tests.cli.running import Cli
@@ -87,10 +88,17 @@ class TestJson:
     def test_a_list_goes_on_with_its_cursor(self, looking: Cli) -> None:
         first = looking("job", "list", "--limit", "4", "--json").body
         rest = looking("job", "list", "--limit", "4", "--cursor", first["cursor"], "--json").body
-        ids = [job["id"] for page in (first, rest) for job in page["jobs"]]
+        ids = [one["id"] for page in (first, rest) for one in page["jobs"]]
         assert sorted(ids) == [job_id(number) for number in (1, 2, 3, 4, 5, 7)]
         assert rest["cursor"] is None
         assert looking("job", "list", "--limit", "4").err.startswith("more with: --cursor ")
+
+    def test_a_long_list_is_read_a_part_at_a_time(self, looking: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As one page, 10,000 jobs could take longer than a store is waited for."""
+        at_once = looking("job", "list", "--limit", "4", "--json").body
+        monkeypatch.setattr(job, "_PART", 3)
+        assert looking("job", "list", "--limit", "4", "--json").body == at_once
+        assert len(looking("job", "list", "--json").body["jobs"]) == 6
 
     def test_what_is_no_cursor_is_no_fault_of_a_filter(self, looking: Cli) -> None:
         words = "jobconsole: argument --cursor: this is no cursor that a page gave\n"

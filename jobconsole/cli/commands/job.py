@@ -29,11 +29,15 @@ from queue_core.model.job import MAX_LOG_LINES
 
 if TYPE_CHECKING:
     from queue_core.model.filters import Filter
+    from queue_core.model.job import Job
+    from queue_core.model.report import Order
     from queue_core.queue import JobQueue
 
 
 _OPERATIONS = 20
 """Operations on a job that `show` names, the last ones."""
+_PART = 500
+"""Jobs of a list that are read at a time."""
 
 
 def run_show(options: argparse.Namespace, output: Output) -> int:
@@ -116,25 +120,38 @@ def list_jobs(options: argparse.Namespace, output: Output, where: Filter) -> int
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
         searched = await search(jobs, options, where)
-        order = "oldest" if options.oldest else "newest"
+        order: Order = "oldest" if options.oldest else "newest"
         try:
-            page = await jobs.inspector.jobs(where, options.limit, options.cursor, order)  # type: ignore[arg-type]
+            found, cursor = await _read(jobs, where, options.limit, options.cursor, order)
         except FilterError as error:
             if options.cursor is None or error.text != options.cursor:
                 raise
             raise UsageError(f"argument --cursor: {error.reason}") from None
-        if not page.jobs and options.cursor is None:
+        if not found and options.cursor is None:
             await check_listed(jobs, options.signature)
             await hint_types(jobs, where)
         if output.as_json:
-            output.json({"jobs": [job_body(job) for job in page.jobs], "cursor": page.cursor} | search_body(searched))
+            output.json({"jobs": [job_body(job) for job in found], "cursor": cursor} | search_body(searched))
             return DONE
-        show_jobs(output, page.jobs)
-        if page.cursor is not None:
-            note(f"more with: --cursor {page.cursor}")
+        show_jobs(output, found)
+        if cursor is not None:
+            note(f"more with: --cursor {cursor}")
         return DONE
 
     return connected(options, output, run)
+
+
+async def _read(
+    jobs: JobQueue, where: Filter, limit: int, cursor: str | None, order: Order
+) -> tuple[list[Job], str | None]:
+    """Return so many jobs and the cursor behind them, a part at a time: for each the store has its whole time limit."""
+    found: list[Job] = []
+    while True:
+        page = await jobs.inspector.jobs(where, min(limit - len(found), _PART), cursor, order)
+        found += page.jobs
+        cursor = page.cursor
+        if cursor is None or len(found) >= limit:
+            return found, cursor
 
 
 def run_retry(options: argparse.Namespace, output: Output) -> int:
