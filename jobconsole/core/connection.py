@@ -231,10 +231,6 @@ class Connection:
         since = before.since if before is not None and before.server == server else datetime.now(UTC)
         self.refusal = RefusedWrites(server, since, reason)
 
-    def lost(self, error: QueueCoreError) -> None:
-        """Note that a read or a write just found the store gone."""
-        self._note("store", None, _why(error))
-
     async def close(self) -> None:
         """Close the queue, unless it was given by the caller; safe to call twice."""
         self._opened = False

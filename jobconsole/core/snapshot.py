@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from jobconsole.core.rows import JobLine, QueueLine, clean_signature, clean_worker, job_line, queue_line
 from queue_core.client.finding.inspector import search_texts
 from queue_core.client.operating.signatures import StatesRead, read_states
+from queue_core.errors import QueueCoreError
 from queue_core.model.filters import Filter, Term
 from queue_core.model.report import Release, SeriesPoint, SignatureInfo, WorkerInfo
 from queue_core.model.states import Status
@@ -18,6 +19,7 @@ from queue_core.model.text import safe
 from queue_core.model.triage.rules import NO_BOOK, RuleBook
 from queue_core.model.triage.signatures import SignatureState, TypeRuns
 from queue_core.ports.inspector import Inspector
+from queue_core.runtime import end_tasks
 
 MAX_SLICES = 30
 """Parts of a trend."""
@@ -25,6 +27,8 @@ LONGEST_SPAN = 3_600.0
 """Seconds of the series that is read."""
 MINUTE = timedelta(minutes=1)
 """The smallest time that deaths are counted for."""
+NARROWING_SECONDS = 1.0
+"""How long a snapshot waits for the signatures of a filter: a value may have to be looked for in each dead payload."""
 RUNNING = Filter((Term("status", "=", Status.RUNNING.value),))
 DEAD = Filter((Term("status", "=", Status.DEAD.value),))
 
@@ -92,6 +96,8 @@ class Snapshot:
     # in their order, the oldest first, and what became of the jobs of each type on each
     releases: tuple[Release, ...] = ()
     runs: tuple[TypeRuns, ...] = ()
+    # why the signatures are those of an earlier filter, which `needs` has then; "": they are not
+    narrowing: str = ""
 
     @property
     def deaths(self) -> int:
@@ -116,18 +122,86 @@ def live_releases(snapshot: Snapshot) -> list[str]:
     return sorted(live, key=lambda name: (places.get(name, len(places)), name), reverse=True)
 
 
-async def read_snapshot(inspector: Inspector, needs: SnapshotNeeds, book: RuleBook = NO_BOOK) -> Snapshot:
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The signatures of a snapshot."""
+
+    needs: SnapshotNeeds
+    signatures: tuple[SignatureInfo, ...]
+    triage: StatesRead
+    # as in a snapshot
+    narrowing: str = ""
+
+
+class GroupReader:
+    """Reads signatures for one snapshot after the other; nothing else waits for those of a filter that takes long.
+
+    Until they are there, snapshots have the ones that were read before. `ready` is called then.
+    """
+
+    def __init__(self, ready: Callable[[], None]) -> None:
+        self._ready = ready
+        self._last: Groups | None = None
+        self._reading: asyncio.Task[Groups] | None = None
+        self._wanted = SnapshotNeeds()
+        self._began = 0.0
+
+    async def read(self, inspector: Inspector, needs: SnapshotNeeds, book: RuleBook) -> Groups:
+        """Return signatures, the wanted ones or earlier ones.
+
+        Raises:
+            StoreUnavailable: the store did not answer in time, and no filter can be the reason.
+        """
+        if self._wanted != needs:
+            await self.close()
+        last, self._wanted = self._last, needs
+        if needs.where == DEAD or last is None:
+            self._last = await read_groups(inspector, needs, book)
+            return self._last
+        if self._reading is None:
+            self._began = time.monotonic()
+            self._reading = asyncio.ensure_future(read_groups(inspector, needs, book))
+        reading = self._reading
+        if not (await asyncio.wait({reading}, timeout=NARROWING_SECONDS))[0]:
+            reading.remove_done_callback(self._done)
+            reading.add_done_callback(self._done)
+            return _earlier(last, needs, f"searching, {time.monotonic() - self._began:.0f} s")
+        self._reading = None
+        try:
+            self._last = reading.result()
+        except QueueCoreError as error:
+            return _earlier(last, needs, safe(f"cannot be narrowed: {getattr(error, 'reason', error)}", 200))
+        return self._last
+
+    async def close(self) -> None:
+        """End what is under way."""
+        reading, self._reading = self._reading, None
+        await end_tasks(reading)
+
+    def _done(self, reading: asyncio.Task[Groups]) -> None:
+        if reading is self._reading:
+            self._ready()
+
+
+def _earlier(last: Groups, needs: SnapshotNeeds, narrowing: str) -> Groups:
+    """Return earlier groups, which are those of the same filter or not."""
+    return replace(last, narrowing="" if last.needs.where == needs.where else narrowing)
+
+
+async def read_snapshot(
+    inspector: Inspector, needs: SnapshotNeeds, book: RuleBook = NO_BOOK, groups: GroupReader | None = None
+) -> Snapshot:
     """Read overview, signatures, the first page of running jobs and the newest throughput together.
 
-    `book`: the rules that give signatures an owner, a runbook and a link.
+    `book`: the rules that give signatures an owner, a runbook and a link; `groups`: reads the signatures.
 
     Raises:
         StoreUnavailable: the store did not answer in time.
     """
     began = time.monotonic()
-    overview, (signatures, triage), running, series = await asyncio.gather(
+    overview, found, running, series = await asyncio.gather(
         inspector.overview(),
-        _signatures(inspector, needs, book),
+        read_groups(inspector, needs, book) if groups is None else groups.read(inspector, needs, book),
         inspector.jobs(RUNNING, needs.running, None, "oldest"),
         inspector.series(needs.minutes),
     )
@@ -137,27 +211,32 @@ async def read_snapshot(inspector: Inspector, needs: SnapshotNeeds, book: RuleBo
         now=overview.now,
         began=began,
         taken=time.monotonic(),
-        needs=needs,
+        needs=found.needs,
         queues=queues,
         workers=workers,
         orphaned_types={safe(name, 120): number for name, number in overview.orphaned_types.items()},
-        signatures=tuple(clean_signature(info) for info in signatures),
+        signatures=found.signatures,
         running=tuple(job_line(job) for job in running.jobs),
         more_running=running.cursor is not None,
         series=tuple(series),
         totals=_totals(queues, workers, sum(queue.trashed for queue in overview.queues)),
-        states=triage.states,
-        releases=triage.releases,
-        runs=triage.runs,
+        states=found.triage.states,
+        releases=found.triage.releases,
+        runs=found.triage.runs,
+        narrowing=found.narrowing,
     )
 
 
-async def _signatures(
-    inspector: Inspector, needs: SnapshotNeeds, book: RuleBook
-) -> tuple[list[SignatureInfo], StatesRead]:
+async def read_groups(inspector: Inspector, needs: SnapshotNeeds, book: RuleBook) -> Groups:
+    """Read the signatures of a snapshot.
+
+    Raises:
+        StoreUnavailable: the store did not answer in time.
+    """
     await search_texts(inspector, needs.where)
-    groups = await inspector.signatures(needs.where, needs.window, needs.slices, needs.signatures)
-    return groups, await read_states(inspector, groups, needs.window, book)
+    found = await inspector.signatures(needs.where, needs.window, needs.slices, needs.signatures)
+    triage = await read_states(inspector, found, needs.window, book)
+    return Groups(needs, tuple(clean_signature(info) for info in found), triage)
 
 
 def _totals(queues: tuple[QueueLine, ...], workers: tuple[WorkerInfo, ...], trashed: int) -> SnapshotTotals:

@@ -9,7 +9,6 @@ import pytest
 from jobconsole.core.connection import Connection
 from jobconsole.embedded.servers import EmbeddedServers
 from queue_core import JobQueue
-from queue_core.errors import StoreUnavailable
 from queue_core.stores.postgres.migrate import migrate
 
 
@@ -36,16 +35,6 @@ async def test_a_queue_that_was_given_is_left_open(jobs: JobQueue) -> None:
     await connection.check()
     await connection.close()
     await jobs.enqueue("task", {})
-
-
-async def test_a_failed_read_is_a_loss_until_the_next_answer(jobs: JobQueue) -> None:
-    connection = Connection(jobs)
-    await connection.check()
-    connection.lost(StoreUnavailable("memory", "no answer"))
-    assert not connection.usable
-    assert "no answer" in connection.store.error
-    await connection.check()
-    assert connection.usable
 
 
 async def test_a_database_without_schema_is_said_in_its_own_words(

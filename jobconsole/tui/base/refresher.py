@@ -19,7 +19,7 @@ from jobconsole.core.model import Model
 from jobconsole.core.progress import retried_before
 from jobconsole.core.rows import JobLine, job_line
 from jobconsole.core.schedules import ScheduleLine, TickLine, schedule_line
-from jobconsole.core.snapshot import Snapshot, SnapshotNeeds, read_snapshot
+from jobconsole.core.snapshot import GroupReader, Snapshot, SnapshotNeeds, read_snapshot
 from jobconsole.tui.base.messages import Adopted, Flush, Operating, ServersChanged
 from jobconsole.tui.base.operations import OperationReader
 from queue_core.client.causes.breakdown import breakdown as signature_breakdown
@@ -76,6 +76,7 @@ class Refresher:
         self.problem = ""
         self._post = post
         self.operations = OperationReader(connection, model, self._read)
+        self._groups = GroupReader(self.resync)
         self._kick = asyncio.Event()
         self._snapped = asyncio.Event()
         self._read_through = asyncio.Event()
@@ -93,9 +94,12 @@ class Refresher:
             self._count,
             self._flush,
         )
-        async with asyncio.TaskGroup() as group:
-            for loop in loops:
-                group.create_task(self._supervise(loop), name=loop.__name__)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for loop in loops:
+                    group.create_task(self._supervise(loop), name=loop.__name__)
+        finally:
+            await self._groups.close()
 
     def resync(self) -> None:
         """Read a snapshot now."""
@@ -245,8 +249,11 @@ class Refresher:
             error = StoreUnavailable(self.connection.store.name, f"no answer within {READ_LIMIT_SECONDS:g} s")
         except StoreUnavailable as caught:
             error = caught
-        self.connection.lost(error)
-        self._servers_changed()
+        # Whether the server is away, or only this was too much for it, shows when it is asked for next to nothing.
+        before = [server.state for server in self.connection.servers]
+        await self.connection.check()
+        if before != [server.state for server in self.connection.servers]:
+            self._servers_changed()
         raise error
 
     async def _supervise(self, loop: Callable[[], Awaitable[None]]) -> None:
@@ -358,7 +365,7 @@ class Refresher:
             await end_tasks(read, kick)
 
     async def _read_snapshot(self, needs: SnapshotNeeds, inspector: Inspector) -> Snapshot:
-        return await read_snapshot(inspector, needs, await self.connection.jobs.signatures.rules())
+        return await read_snapshot(inspector, needs, await self.connection.jobs.signatures.rules(), self._groups)
 
     async def _flush(self) -> None:
         while True:

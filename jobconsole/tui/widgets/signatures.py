@@ -67,6 +67,8 @@ class SignatureTable(MarkTable[SignatureInfo]):
         self.order = 0
         # of what a search of texts is; "" without one
         self.searched = ""
+        # why rows of an earlier filter are still here; "" where that takes a moment only
+        self.narrowing = ""
         self._seen: dict[str, float] = {}
         # as of the last snapshot
         self.states: Mapping[str, SignatureState] = {}
@@ -79,6 +81,8 @@ class SignatureTable(MarkTable[SignatureInfo]):
         """Title with the sums."""
         if self.console.model.snapshot is None:
             return (("Dead letters", "title"),)
+        if self.narrowing and self.unread:
+            return (*(() if self.compact else (("Dead letters  ", "title"),)), (self.narrowing, "warn"))
         rows, dot = self.selection.rows, self.console.glyphs.separator
         jobs = sum(info.count for info in rows)
         title: Spans = () if self.compact else (("Dead letters  ", "title"),)
