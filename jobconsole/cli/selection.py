@@ -20,6 +20,7 @@ from queue_core.errors import FilterError, JobNotFound, QueueNotFound
 if TYPE_CHECKING:
     from queue_core.client.finding.search import SearchProgress
     from queue_core.model.filters import Filter
+    from queue_core.model.job import Job
     from queue_core.model.states import Status
     from queue_core.queue import JobQueue
 
@@ -200,6 +201,21 @@ async def hint_types(jobs: JobQueue, where: Filter | None) -> list[str]:
     return sentences
 
 
+async def read_jobs(
+    jobs: JobQueue, where: Filter, limit: int, cursor: str | None, oldest: bool
+) -> tuple[list[Job], str | None]:
+    """Return so many jobs and the cursor behind them, a part at a time: for each the store has its whole time limit."""
+    found: list[Job] = []
+    while True:
+        page = await jobs.inspector.jobs(
+            where, min(limit - len(found), PAGE_JOBS), cursor, "oldest" if oldest else "newest"
+        )
+        found += page.jobs
+        cursor = page.cursor
+        if cursor is None or len(found) >= limit:
+            return found, cursor
+
+
 def canonical(job_id: str) -> str:
     """Return a whole id as stores write it, and a part of one as it was given: `find_id` finds its job.
 
@@ -215,7 +231,7 @@ def canonical(job_id: str) -> str:
 WHOLE_ID = 36
 """Characters of a whole id."""
 PAGE_JOBS, MAX_PAGES = 200, 10
-"""Jobs that are read at a time, and how often, for an id whose middle is left out."""
+"""Jobs that are read at a time, and how often for an id whose middle is left out."""
 NAMED_IDS = 4
 """Ids that the sentence about an ambiguous one names."""
 

@@ -109,7 +109,7 @@ def test_each_release_runs_its_servers_parts(suite: ModuleType, monkeypatch: pyt
     marks = [command[command.index("-m", 3) + 1 :] for command in commands[2:]]
     assert marks == [
         ["on_postgres or on_redis or on_python", "--slow=some", "--postgres-bin=/pg15", "--redis-bin=/pg7"],
-        ["on_postgres", "--slow=some", "--postgres-bin=/pg16", "--ignore=tests/postgres/frozen"],
+        ["on_postgres", "--slow=some", "--postgres-bin=/pg16", "--ignore=tests/postgres/frozen", "--parallel-plans"],
         ["on_postgres", "--slow=some", "--postgres-bin=/pg17", "--ignore=tests/postgres/frozen"],
     ]
 

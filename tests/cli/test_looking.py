@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobconsole.cli.commands import job
+from jobconsole.cli import selection
 from queue_core.model.signature import sign
 from tests.cli.conftest import Scene
 from tests.cli.running import Cli
@@ -96,7 +96,7 @@ class TestJson:
     def test_a_long_list_is_read_a_part_at_a_time(self, looking: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         """As one page, 10,000 jobs could take longer than a store is waited for."""
         at_once = looking("job", "list", "--limit", "4", "--json").body
-        monkeypatch.setattr(job, "_PART", 3)
+        monkeypatch.setattr(selection, "PAGE_JOBS", 3)
         assert looking("job", "list", "--limit", "4", "--json").body == at_once
         assert len(looking("job", "list", "--json").body["jobs"]) == 6
 

@@ -19,6 +19,7 @@ from jobconsole.cli.selection import (
     filter_of,
     find_id,
     hint_types,
+    read_jobs,
     search,
     search_body,
 )
@@ -29,15 +30,11 @@ from queue_core.model.job import MAX_LOG_LINES
 
 if TYPE_CHECKING:
     from queue_core.model.filters import Filter
-    from queue_core.model.job import Job
-    from queue_core.model.report import Order
     from queue_core.queue import JobQueue
 
 
 _OPERATIONS = 20
 """Operations on a job that `show` names, the last ones."""
-_PART = 500
-"""Jobs of a list that are read at a time."""
 
 
 def run_show(options: argparse.Namespace, output: Output) -> int:
@@ -120,9 +117,8 @@ def list_jobs(options: argparse.Namespace, output: Output, where: Filter) -> int
     async def run(jobs: JobQueue, options: argparse.Namespace, output: Output) -> int:
         await check_queue(jobs, options.queue)
         searched = await search(jobs, options, where)
-        order: Order = "oldest" if options.oldest else "newest"
         try:
-            found, cursor = await _read(jobs, where, options.limit, options.cursor, order)
+            found, cursor = await read_jobs(jobs, where, options.limit, options.cursor, options.oldest)
         except FilterError as error:
             if options.cursor is None or error.text != options.cursor:
                 raise
@@ -139,19 +135,6 @@ def list_jobs(options: argparse.Namespace, output: Output, where: Filter) -> int
         return DONE
 
     return connected(options, output, run)
-
-
-async def _read(
-    jobs: JobQueue, where: Filter, limit: int, cursor: str | None, order: Order
-) -> tuple[list[Job], str | None]:
-    """Return so many jobs and the cursor behind them, a part at a time: for each the store has its whole time limit."""
-    found: list[Job] = []
-    while True:
-        page = await jobs.inspector.jobs(where, min(limit - len(found), _PART), cursor, order)
-        found += page.jobs
-        cursor = page.cursor
-        if cursor is None or len(found) >= limit:
-            return found, cursor
 
 
 def run_retry(options: argparse.Namespace, output: Output) -> int:

@@ -136,7 +136,7 @@ def wanted_server(settings: PostgresSettings) -> str:
 def any_server(settings: PostgresSettings, options: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the options of a connection to the same server that may be read-only, too.
 
-    None where another one may be meant: the address names several, or says itself which it wants.
+    None where another one may be meant: the address names several, or which kind it wants.
     """
     url = "" if settings.url is None else settings.url.get_secret_value()
     read = read_address(url)
