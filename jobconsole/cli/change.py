@@ -28,7 +28,7 @@ from jobconsole.cli.selection import (
     check_queue,
     check_signature,
     find_ids,
-    hint_types,
+    hint_names,
     in_dlq,
     search,
     search_body,
@@ -109,7 +109,7 @@ async def _planned(
     made = replace(made, options=changes, rollout=rollout, why=options.why)
     if not made.ids:
         await check_signature(jobs, options.signature)
-        return made, await hint_types(jobs, chosen.where)
+        return made, await hint_names(jobs, chosen.where)
     warnings = await cautions(jobs.inspector, jobs.operations, target, made)
     for sentence in warnings:
         warn(sentence)

@@ -187,15 +187,20 @@ async def check_listed(jobs: JobQueue, given: str | None) -> None:
         await check_signature(jobs, given)
 
 
-async def hint_types(jobs: JobQueue, where: Filter | None) -> list[str]:
-    """Warn of each type in a filter by which nothing was found that no worker has announced; return the sentences.
+async def hint_names(jobs: JobQueue, where: Filter | None) -> list[str]:
+    """Warn of types and queues that a filter names which found nothing, where they are not known; return the sentences.
 
-    There may be jobs of such a type all the same, so this is no error.
+    There may be jobs of a type that no worker has announced, so this is no error.
     """
     terms = () if where is None else where.terms
-    asked = [term.value for term in terms if term.field == "type" and term.operator == "=" and not term.negated]
-    known = await jobs.inspector.types() if asked else {}
-    sentences = [f"no worker has announced a type '{name}'" for name in asked if name not in known]
+    asked: dict[str, list[str]] = {"type": [], "queue": []}
+    for term in terms:
+        if term.field in asked and term.operator == "=" and not term.negated:
+            asked[term.field].append(term.value)
+    types = await jobs.inspector.types() if asked["type"] else {}
+    queues = await jobs.store.queues() if asked["queue"] else ()
+    sentences = [f"no worker has announced a type '{name}'" for name in asked["type"] if name not in types]
+    sentences += [f"there is no queue '{name}'" for name in asked["queue"] if name not in queues]
     for sentence in sentences:
         warn(sentence)
     return sentences

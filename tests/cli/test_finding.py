@@ -78,6 +78,9 @@ def test_a_type_by_which_nothing_is_found_is_named_where_no_worker_has_announced
         "no worker has announced a type 'typo'"
     ]
     assert "warning" not in shop("dlq", "list", "--type", "task").err
+    nowhere = shop("dlq", "list", "--filter", "queue:nowhere")
+    assert (nowhere.code, nowhere.err) == (0, "jobconsole: warning: there is no queue 'nowhere'\n")
+    assert shop("dlq", "retry", "--filter", "queue:work type:none", "--dry-run").err.count("there is no queue") == 0
     assert "warning" not in shop("job", "list", "--filter", "!type:typo status:queued").err
 
 

@@ -178,6 +178,9 @@ class TestUndo:
         dead("dlq", "delete", "--signature", "aaaa", "--yes")
         assert dead("op", "undo", "2", "--dry-run", "--read-only").out == "would undo #2: the delete of 3 jobs\n"
         assert dead("op", "undo", "2").out == "#3 restore: done, changed 3 of 3 jobs\n"
+        again = dead("op", "undo", "2")
+        assert again.out == "#4 restore: done, changed 0 of 3 jobs, skipped 3, errored 0\n"
+        assert "jobconsole: warning: operation #2 was undone before, by #3\n" in again.err
         assert status(dead, *DEAD) == ["dead", "dead", "dead", "trashed"]
         assert operation(dead, 3)["why"] == "takes #2 back"
 

@@ -20,7 +20,7 @@ from jobconsole.cli.selection import (
     check_signature,
     filter_of,
     find_ids,
-    hint_types,
+    hint_names,
     search,
     search_body,
     selection_of,
@@ -76,7 +76,7 @@ def run_export(options: argparse.Namespace, output: Output) -> int:
         else:
             number = await _write(jobs, options, output, export_options)
         if not number:
-            await hint_types(jobs, chosen.where)
+            await hint_names(jobs, chosen.where)
         return DONE
 
     with ending_signals():
@@ -183,7 +183,7 @@ def run_groups(options: argparse.Namespace, output: Output) -> int:
         found = found[:most]
         if not found:
             await check_signature(jobs, options.signature)
-            await hint_types(jobs, where)
+            await hint_names(jobs, where)
         states = await jobs.signatures.states(found, options.window)
         groups = sorted(found, key=lambda one: states[one.signature].place)[: options.limit]
         if output.as_json:

@@ -18,7 +18,7 @@ from jobconsole.cli.selection import (
     check_queue,
     filter_of,
     find_id,
-    hint_types,
+    hint_names,
     read_jobs,
     search,
     search_body,
@@ -125,7 +125,7 @@ def list_jobs(options: argparse.Namespace, output: Output, where: Filter) -> int
             raise UsageError(f"argument --cursor: {error.reason}") from None
         if not found and options.cursor is None:
             await check_listed(jobs, options.signature)
-            await hint_types(jobs, where)
+            await hint_names(jobs, where)
         if output.as_json:
             output.json({"jobs": [job_body(job) for job in found], "cursor": cursor} | search_body(searched))
             return DONE

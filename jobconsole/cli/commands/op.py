@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.failures import DONE, FAILED, CommandError, fail, note, progress
+from jobconsole.cli.failures import DONE, FAILED, CommandError, fail, note, progress, warn
 from jobconsole.cli.immediate import TARGETS, can_change, in_turn, report_dry_run, report_unchanged, switch
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser, add_change, add_verbs, whole
@@ -111,6 +111,8 @@ def run_undo(options: argparse.Namespace, output: Output) -> int:
             if is_drain and not await jobs.operations.opens(operation):
                 raise refused
             return _report_dry_run(output, operation)
+        if not is_drain and (before := await _undone_by(jobs.operations, options.number)) is not None:
+            warn(f"operation #{options.number} was undone before, by #{before}")
         submitted = await jobs.operations.undo(options.number, this_author())
         if is_drain and not submitted:
             raise refused

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.failures import DONE, Refused, note, prompt
 from jobconsole.cli.output import Output
 from jobconsole.cli.root import Parser
-from jobconsole.cli.selection import add_filters, check_queue, check_signature, filter_of, hint_types, search
+from jobconsole.cli.selection import add_filters, check_queue, check_signature, filter_of, hint_names, search
 from jobconsole.cli.session import connected
 from jobconsole.cli.submission import changed_one
 from jobconsole.format.humanize import plural
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         await search(jobs, options, where)
         review = _Review(jobs, note if output.as_json else output.line, options)
         if not await review.through(where):
-            await hint_types(jobs, where)
+            await hint_names(jobs, where)
         review.report(output)
         return DONE
 
