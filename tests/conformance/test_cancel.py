@@ -72,6 +72,7 @@ async def test_a_job_to_be_cancelled_does_not_run_again(world: World, kind: str)
     settled = await world.settle(claim, kind)
     assert (settled.accepted, settled.cancelled, settled.rank, settled.due) == (True, True, None, None)
     assert await world.status(claim.id) == "cancelled"
+    assert (await world.beat()).cancel == ()
     await world.advance(LEASE * 2)
     assert await world.store.promote(10) == []
     assert await world.claim() == []

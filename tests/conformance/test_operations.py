@@ -392,6 +392,9 @@ async def test_the_operations_of_a_job(world: World) -> None:
     ]
     assert [found.request.verb for found in await world.operations.list_for_job(one, 2)] == ["retry", "restore"]
     assert await world.operations.list_for_job(other, 10) == [], f"#{idle.number} has not changed it yet"
+    await world.change("delete", [other])
+    await world.operations.step(idle.number, 10)
+    assert await world.operations.list_for_job(other, 10) == [], f"#{idle.number} has skipped it"
 
 
 async def test_changed_members_come_in_pages(world: World) -> None:

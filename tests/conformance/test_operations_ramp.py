@@ -69,6 +69,21 @@ async def test_a_canary_takes_others_in_place_of_those_that_fail(world: World) -
     assert (operation.processed, operation.awaiting_canary, operation.stage.size) == (2, True, 2)
 
 
+async def test_no_member_fails_behind_a_barrier(world: World) -> None:
+    number = (await started(world, await dead(world, 3), rollout=Rollout(canary=1))).number
+    await world.operations.step(number, 10)
+    waits = await world.operations.get(number)
+    assert await world.operations.fail_member(number, "it cannot be") == waits
+
+
+async def test_steps_of_a_ramp_end_later_by_those_that_failed_before(world: World) -> None:
+    number = (await started(world, await dead(world, 9), rollout=Rollout(ramp=(1, 2)))).number
+    await world.operations.fail_member(number, "it cannot be")
+    assert (await world.operations.step(number, 10)).operation.done == 2
+    assert await world.operations.pass_barrier(number, 2)
+    assert (await world.operations.get(number)).barrier == 4
+
+
 async def test_a_canary_of_which_too_few_are_left_takes_all(world: World) -> None:
     ids = await dead(world, 4)
     number = (await started(world, ids, rollout=Rollout(canary=3))).number

@@ -72,6 +72,14 @@ async def test_a_change_brings_a_job_to_the_top(world: World, changed: list[str]
     assert (await pages(world, 3))[0] == changed[1]
 
 
+async def test_what_has_become_due_comes_to_the_top(world: World, changed: list[str]) -> None:
+    await world.advance(4000)
+    await world.store.promote(10)
+    due = {changed[3], changed[7]}
+    assert set((await pages(world, 3))[:2]) == due
+    assert (await pages(world, 3))[2:] == [job_id for job_id in changed[::-1] if job_id not in due]
+
+
 async def test_what_changes_between_two_pages(world: World, changed: list[str]) -> None:
     """What was not changed is neither skipped nor shown twice."""
     first = await world.inspector.jobs(Filter(), 3)

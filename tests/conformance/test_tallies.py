@@ -136,13 +136,28 @@ async def test_run_times_fall_into_the_bucket_of_their_bound(world: World, run_u
     assert (one.run_us, one.run_buckets) == (run_us, {bucket: 1})
 
 
-async def test_the_wait_is_from_due_to_start(world: World) -> None:
+@pytest.mark.parametrize("kind", ["completed", "retrying", "dead", "released", "cancelled"])
+async def test_a_bound_belongs_to_its_bucket_whatever_the_end(world: World, kind: str) -> None:
+    for run_us in (1000, 1001):
+        await world.ended(kind, {"run_us": run_us})
+    assert (await tallies(world))["retried" if kind == "retrying" else kind].run_buckets == {0: 1, 1: 1}
+
+
+async def test_a_bound_belongs_to_its_bucket_where_a_failure_is_a_cancellation(world: World) -> None:
+    claim = await world.running()
+    await world.change("cancel", [claim.id])
+    await world.settle(claim, "retrying", run_us=1000)
+    assert (await tallies(world))["cancelled"].run_buckets == {0: 1}
+
+
+@pytest.mark.parametrize("kind", ["completed", "dead", "cancelled"])
+async def test_the_wait_is_from_due_to_start(world: World, kind: str) -> None:
     job_id = await world.insert()
     await world.advance(20)
     claim = await world.claim_job(job_id)
     await world.advance(10)
-    await world.settle(claim, "completed")
-    one = (await tallies(world))["completed"]
+    await world.settle(claim, kind)
+    one = (await tallies(world))[kind]
     assert one.wait_us == pytest.approx(20_000_000, abs=5_000_000)
     assert one.wait_buckets == {13: 1}
 
