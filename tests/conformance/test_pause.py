@@ -18,6 +18,14 @@ async def test_it_says_whether_it_changed_anything(world: World) -> None:
     assert await world.store.queues() == {QUEUE: False}
 
 
+async def test_the_audit_looks_at_none_that_is_paused(world: World) -> None:
+    await world.insert()
+    await world.insert(queue="other")
+    assert sorted(await world.store.ready_queues()) == ["other", QUEUE]
+    await world.operations.pause("other")
+    assert await world.store.ready_queues() == [QUEUE]
+
+
 async def test_of_one_queue_alone(world: World) -> None:
     await world.insert(queue="other")
     job_id = await world.insert()

@@ -203,6 +203,17 @@ async def test_folded_or_not_is_the_same(world: World) -> None:
     assert (one.count, one.run_us, one.run_buckets) == (2, 1000, {0: 2})
 
 
+async def test_what_is_folded_one_after_the_other_adds_up(world: World) -> None:
+    for _ in range(2):
+        job_id = await world.insert()
+        await world.advance(20)
+        await world.settle(await world.claim_job(job_id), "completed", run_us=700)
+        await world.store.upkeep()
+    one = (await tallies(world))["completed"]
+    assert (one.count, one.run_us, one.wait_buckets, one.run_buckets) == (2, 1400, {13: 2}, {0: 2})
+    assert one.wait_us == pytest.approx(40_000_000, abs=10_000_000)
+
+
 async def test_a_large_batch_is_counted_exactly(world: World) -> None:
     await world.insert_many(3000)
     claims = await world.claim(3000)

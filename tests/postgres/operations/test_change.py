@@ -65,6 +65,20 @@ async def test_a_move_of_another_console_that_is_not_committed_yet_wins(
     assert await database.value("select queue_id from jobs") == 2
 
 
+async def test_what_another_console_has_put_into_the_trash_is_not_moved(
+    operations: PostgresOperations, database: Database
+) -> None:
+    """Its commit comes between the look at the job and the move."""
+    await database.queues()
+    job_id = await database.dead()
+    async with database.connection.transaction():
+        await database.connection.execute("update jobs_dead set trashed_at = now()")
+        moving = asyncio.create_task(operations.change("move", [job_id], ChangeOptions(queue="q3")))
+        await asyncio.wait_for(database.until("select exists (select from pg_locks where not granted)"), 30)
+    assert (await moving).ids == ()
+    assert await database.value("select queue_id from jobs_dead") == 1
+
+
 async def test_claims_and_cancels_of_the_same_jobs_lose_none(
     postgres_url: str, operations: PostgresOperations, database: Database
 ) -> None:

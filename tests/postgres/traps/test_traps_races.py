@@ -256,6 +256,21 @@ async def test_trap_3_a_heartbeat_never_waits_for_a_settle(store: PostgresStore,
     assert left == [(staying.id, True)]
 
 
+async def test_trap_3_an_order_that_comes_while_a_heartbeat_is_written_waits_for_the_next_one(
+    store: PostgresStore, new_hand: NewHand
+) -> None:
+    """What a heartbeat takes away is the order that it answers with, not one that was committed meanwhile."""
+    ordering, beating, watching = new_hand(), new_hand(), new_hand()
+    beating.do("heartbeat/beat", beat_parameters([]))
+    with ordering.transaction():
+        ordering.do("update workers set command = 'quiet'")
+        late = beating.later("heartbeat/beat", beat_parameters([]))
+        assert beating.waits_or_ends(late, watching)
+    assert [row[2] for row in late.result() if not row[0]] == [""]
+    assert [row[2] for row in beating.do("heartbeat/beat", beat_parameters([])) if not row[0]] == ["quiet"]
+    assert watching.do("select command from workers") == [("",)]
+
+
 async def test_trap_3_heartbeat_can_fail(store: PostgresStore, new_hand: NewHand) -> None:
     (claim,) = await running(store)
     settling, beating, watching = new_hand(), new_hand(), new_hand()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from queue_core.model.job import Claim
 from queue_core.ports.store import ClaimRequest
 from queue_core.stores.postgres.scans.blocks import WHOLE_TABLE
@@ -30,6 +32,20 @@ async def test_trap_8_two_settles_of_one_queue_and_type_never_wait(store: Postgr
             late = second.later(*settle_parameters([outcome(other, kind)]))
             assert not second.waits_or_ends(late, watching), kind
         assert len(late.result()) == 1
+
+
+@pytest.mark.parametrize("kind", ["completed", "cancelled", "dead"])
+async def test_a_wait_as_long_as_a_bound_belongs_to_its_bucket(
+    store: PostgresStore, new_hand: NewHand, kind: str
+) -> None:
+    hand = new_hand()
+    for wait in (1000, 1001):
+        claim, _ = await two_claims(store)
+        due = "(select run_at from jobs where jobs.id = leases.id)"
+        hand.do(f"update leases set started_at = {due} + make_interval(secs => %(us)s / 1e6)", {"us": wait})
+        await store.settle([outcome(claim, kind)])
+    found = hand.do("select wait_us, wait_bucket from tally_deltas where outcome = %(kind)s order by 1", {"kind": kind})
+    assert found == [(1000, 0), (1001, 1)]
 
 
 async def test_trap_8_enqueue_reclaim_and_fold_never_wait(store: PostgresStore, new_hand: NewHand) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from tests.conformance.making import LEASE, UNKNOWN, failure, held, outcome
+from tests.conformance.making import LEASE, QUEUE, UNKNOWN, failure, held, outcome
 from tests.conformance.world import World
 from tests.redis.store.inserting import NEW, QUEUED, claimed, inserted
 from tests.redis.store.stored import Look, changes
@@ -273,3 +273,17 @@ async def test_reclaim(world: World, look: Look) -> None:
     }
     assert await world.store.reclaim(10) == []
     assert changes(after, await look()) == {}
+
+
+@pytest.mark.parametrize("kind", ["completed", "cancelled", "dead"])
+async def test_a_wait_as_long_as_a_bound_belongs_to_its_bucket(
+    world: World, client: Redis, redis_prefix: str, kind: str
+) -> None:
+    for wait in (1000, 1001):
+        claim = await world.running()
+        key = f"{redis_prefix}{{{QUEUE}}}:job:{claim.id}"
+        started_at = int(await client.hget(key, "started_at"))  # type: ignore[misc, arg-type]
+        await client.hset(key, "run_at", started_at - wait)  # type: ignore[misc]
+        await world.settle(claim, kind)
+    (one,) = [one for one in await world.inspector.tallies() if one.outcome == kind]
+    assert (one.wait_us, one.wait_buckets) == (2001, {0: 1, 1: 1})
