@@ -63,6 +63,15 @@ async def test_a_heartbeat_tells_that_a_job_has_begun(world: World) -> None:
     assert lost == {ids[0]: 1, ids[1]: 0}
 
 
+async def test_a_heartbeat_with_progress_tells_it_too(world: World) -> None:
+    job_id = await world.insert()
+    (claim,) = await world.store.claim(ClaimRequest(QUEUE, "worker-1", (TYPE,), 10, LEASE, start_count=0))
+    await world.beat(held(claim, 10), worker="worker-1", lease=LEASE)
+    await world.beat(held(claim, 20)._replace(started=False), worker="worker-1", lease=LEASE)
+    await world.advance(LEASE + 1)
+    assert [(job.id, job.losses) for job in await world.store.reclaim(10)] == [(job_id, 1)]
+
+
 async def test_never_begun_is_never_lost(world: World) -> None:
     job_id = await world.insert()
     for _ in range(5):

@@ -50,6 +50,18 @@ async def test_when_it_happened(world: World) -> None:
     assert total(points[:-3]) == (1, 1, 0, 0)
 
 
+async def test_the_oldest_minute_is_whole(world: World) -> None:
+    await world.ended("completed")
+    await world.advance(180)
+    while True:
+        points = await world.inspector.series(10)
+        (place,) = [place for place, point in enumerate(points) if point.completed]
+        shorter = await world.inspector.series(10 - place)
+        if shorter[-1].minute == points[-1].minute:  # else a minute has begun in between
+            break
+    assert shorter == points[place:]
+
+
 async def test_older_minutes_are_left_out(world: World) -> None:
     await world.ended("completed")
     await world.advance(600)
