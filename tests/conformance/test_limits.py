@@ -122,6 +122,19 @@ async def test_what_goes_back_may_exceed_it_and_counts(ruled: Ruled) -> None:
     assert len(await world.claim_ids(ids=None)) == 5
 
 
+@pytest.mark.parametrize("end", ["buried", "cancelled"])
+async def test_what_ends_with_its_worker_takes_no_room(ruled: Ruled, end: str) -> None:
+    world = await ruled(limit=2)
+    claims = [await world.running() for _ in range(2)]
+    if end == "cancelled":
+        await world.change("cancel", [claim.id for claim in claims])
+    await world.advance(LEASE + 5)
+    assert [job.rank for job in await world.store.reclaim(10, 1 if end == "buried" else 3)] == [None, None]
+    await world.insert_many(2)
+    with pytest.raises(QueueFull):
+        await world.insert()
+
+
 @pytest.mark.parametrize("rules", [{"limit": 5}, {"band_limits": {"normal": 5}}], ids=["queue", "band"])
 @pytest.mark.parametrize("how", ["released", "retrying", "lost"])
 async def test_what_goes_back_takes_the_room_that_is_known_to_be_free(

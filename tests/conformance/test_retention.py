@@ -59,6 +59,8 @@ async def test_the_trash_is_emptied(world: World) -> None:
         await world.inspector.get(claim.id)
     where = await world.inspector.conservation()
     assert (where.dead, where.unfinished) == (1, 0)
+    counts = {one.outcome: one.count for one in await world.inspector.tallies()}
+    assert counts == {"enqueued": 1, "dead": 1, "expired_dead": 1}
 
 
 async def test_the_trash_keeps_what_came_late(world: World) -> None:
