@@ -233,6 +233,31 @@ SQLITE = (
         ("last_at = max(last_at, excluded.last_at)", "last_at = excluded.last_at"),
         block="tally_runs",
     ),
+    conformance(
+        "sqlite",
+        "what-ends-with-its-worker-takes-room",
+        "settle.py",
+        "limits",
+        ("running=-1, waiting=back.rank is not None)", "running=-1, waiting=True)"),
+    ),
+    conformance(
+        "sqlite",
+        "begins-that-come-with-progress-are-not-noted",
+        "sql/claim.sql",
+        "begin",
+        ("started = max(started, ?)", "started = min(started, ?)"),
+        block="worker_renew_progress",
+    ),
+    conformance(
+        "sqlite",
+        "what-had-not-begun-is-lost-when-it-is-cancelled",
+        "settle.py",
+        "begin",
+        (
+            "(now, None, *failure_columns(None), job.losses, job.number)",
+            "(now, None, *failure_columns(None), job.losses + 1, job.number)",
+        ),
+    ),
 )
 MEMORY = (
     conformance(

@@ -489,4 +489,25 @@ REDIS = (
         "reclaim",
         ("number(job[7]) + number(job[14]) + losses, token", "number(job[7]) + losses, token"),
     ),
+    lua(
+        "dead-jobs-have-not-waited",
+        "settle",
+        "bury",
+        "tallies",
+        ("    count_wait(kind, type, started_at, job[8])\n", ""),
+    ),
+    lua(
+        "members-fail-behind-barriers",
+        "steps",
+        "operation_fail_member",
+        "operations_ramp",
+        ("number(done) < number(barrier)", "number(done) <= number(barrier)"),
+    ),
+    lua(
+        "ramps-forget-members-that-failed",
+        "steps",
+        "barriers",
+        "operations_ramp",
+        ("number(skipped) + number(errored)", "number(skipped)"),
+    ),
 )
