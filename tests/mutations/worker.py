@@ -580,4 +580,32 @@ ABOVE = (
         ("fits = len(result) <= RESULT_BYTES and len(", "fits = len("),
         keyword="too_large",
     ),
+    of_worker(
+        "leader-that-has-resigned-takes-the-duty-again",
+        "worker/leader.py",
+        ("worker/test_leader.py",),
+        ("time.monotonic() + 3 * self._leadership", "time.monotonic()"),
+        keyword="left_the_duty",
+    ),
+    of_worker(
+        "leader-leaves-keys-that-wait-to-the-jobs-that-are-due",
+        "worker/leader.py",
+        ("worker/test_leader.py",),
+        ("if work is None or work.keys_pending or (work.due", "if work is None or (work.due"),
+        keyword="store_says",
+    ),
+    of_worker(
+        "leader-takes-nothing-back-while-nothing-runs",
+        "worker/leader.py",
+        ("worker/test_leader.py",),
+        ("work.busy or (work.lease is not None and work.lease <= 0)", "work.busy"),
+        keyword="store_says",
+    ),
+    of_worker(
+        "pairs-are-confirmed-once",
+        "delivery/pairing.py",
+        ("redis/test_pairing.py",),
+        ("pair.seconds < IN_USE_SECONDS - PAIRED_INTERVAL / 2", "pair.seconds < 0"),
+        keyword="confirmed_again",
+    ),
 )

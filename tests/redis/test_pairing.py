@@ -448,3 +448,31 @@ async def test_only_who_has_the_identity_confirms_its_database(
         assert (await dispatcher.read_record())[0].confirmed == "db-1"
         assert await dispatcher.identify("second", first, "db-2", 60.0) == "second"
         assert (await dispatcher.read_record())[0].confirmed == "db-2"
+
+
+async def test_a_pair_is_confirmed_again_before_it_counts_as_unused(
+    postgres_url: str, redis_url: str, redis_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else another application would take one of its sides."""
+    monkeypatch.setattr(pairing_module, "PAIRED_INTERVAL", 8.0)
+    async with unopened(postgres_url, redis_url, redis_prefix) as jobs:
+        await found(jobs)
+        async with await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as connection:
+            await connection.execute("update leaders set expires_at = now() + interval '20 s' where duty = 'delivery'")
+            await found(jobs)
+            left = "select expires_at > now() + interval '30 s' from leaders where duty = 'delivery'"
+            assert await (await connection.execute(left)).fetchone() == (True,)
+
+
+async def test_a_note_of_the_own_database_is_about_no_other_one(
+    postgres_url: str, redis_url: str, redis_prefix: str
+) -> None:
+    """It is from before this database and its Redis were a pair."""
+    async with unopened(postgres_url, redis_url, redis_prefix) as jobs:
+        dispatcher = jobs.dispatcher
+        assert isinstance(dispatcher, dispatcher_module.RedisDispatcher)
+        await found(jobs)
+        await dispatcher.note_other_database(pairing_of(jobs)._database, 60.0)
+        assert await found(jobs) == (False, "")
+        await dispatcher.note_other_database("db-2", 60.0)
+        assert "another database (db-2)" in (await found(jobs))[1]

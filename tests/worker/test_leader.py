@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from queue_core.model.filters import Filter
 from queue_core.model.job import NewJob, Ready, new_id
 from queue_core.model.schedule import Announcement, Schedule
 from queue_core.ports.locks import LockHeld
-from queue_core.ports.store import ClaimRequest
+from queue_core.ports.store import ClaimRequest, DueWork
 from queue_core.worker import leader
 from queue_core.worker.worker import Worker
 from tests.conformance.working import PATIENCE, until, working
@@ -216,6 +217,43 @@ async def test_a_leader_whose_rounds_fail_leaves_the_duty_to_others_for_a_while(
     sweeper._resigned_until -= 3600
     del store.failing["promote"]
     await until(sweeper.run_once)
+
+
+async def test_who_has_left_the_duty_does_not_take_it_again_at_once(jobs: JobQueue, store: BreakingStore) -> None:
+    """Others have to find it free, and look for it only now and then."""
+    sweeper = Worker(jobs)._sweeper
+    sweeper._leadership = 3600.0
+    store.failing["promote"] = RuntimeError("no such function")
+    for _ in range(leader.RESIGN_AFTER):
+        with pytest.raises(RuntimeError):
+            await sweeper.run_once()
+    assert not await sweeper.run_once()
+
+
+NOTHING = DueWork(None, None, False, False, False)
+
+
+@pytest.mark.parametrize(
+    ("work", "duties"),
+    [
+        (NOTHING, set()),
+        (NOTHING._replace(due=60.0, lease=60.0), set()),
+        (NOTHING._replace(busy=True), {"reclaim"}),
+        (NOTHING._replace(lease=0.0), {"reclaim"}),
+        (NOTHING._replace(due=0.0), {"promote"}),
+        (NOTHING._replace(keys_pending=True), {"promote"}),
+    ],
+)
+async def test_a_round_does_what_the_store_says_is_to_be_done(
+    jobs: JobQueue, store: BreakingStore, work: DueWork, duties: set[str]
+) -> None:
+    async def next_work() -> DueWork:
+        return work
+
+    sweeper = Worker(jobs)._sweeper
+    sweeper._notifying = SimpleNamespace(next_work=next_work)  # type: ignore[assignment]
+    assert await sweeper._round()
+    assert {duty for duty in ("reclaim", "promote") if store.calls[duty]} == duties
 
 
 async def test_a_leader_that_waits_for_a_lock_keeps_the_duty(jobs: JobQueue, store: BreakingStore) -> None:
