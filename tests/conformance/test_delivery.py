@@ -87,6 +87,13 @@ async def test_offering_nothing(dispatcher: Dispatcher) -> None:
     assert await dispatcher.missing([]) == []
 
 
+async def test_what_is_forgotten_is_no_candidate_any_more(dispatcher: Dispatcher) -> None:
+    gone, left = ready(), ready(sequence=2)
+    await dispatcher.offer([gone, left])
+    await dispatcher.forget("a", [gone.id])
+    assert leads_to(await dispatcher.take(["a"], 10, PATIENCE), left)
+
+
 async def test_cancelling_a_wait_leaves_the_rest_working(dispatcher: Dispatcher) -> None:
     waiting = asyncio.create_task(dispatcher.take(["a"], 10, PATIENCE))
     await asyncio.sleep(0.05)
