@@ -22,8 +22,10 @@ async def test_it_hands_out_everything_a_worker_needs(world: World) -> None:
     assert claim.created_at == pytest.approx((await world.job(job.id)).created_at.timestamp(), abs=0.001)
 
 
-async def test_the_job_is_running(world: World) -> None:
-    claim = await world.running(worker="worker-7", lease=30.0)
+@pytest.mark.parametrize("nominated", [False, True])
+async def test_the_job_is_running(world: World, nominated: bool) -> None:
+    job_id = await world.insert()
+    (claim,) = await world.claim(worker="worker-7", lease=30.0, ids=[job_id] if nominated else None)
     job = await world.job(claim.id)
     assert (job.status, job.worker, job.token) == ("running", "worker-7", claim.token)
     assert job.started_at is not None

@@ -3,6 +3,8 @@
 from datetime import timedelta
 from itertools import pairwise
 
+import pytest
+
 from queue_core.model.report import SeriesPoint
 from tests.conformance.world import World
 
@@ -40,10 +42,13 @@ async def test_what_upkeep_has_summed_up_is_added_to(world: World) -> None:
     assert total(await world.inspector.series(5)) == (6, 3, 0, 3)
 
 
-async def test_when_it_happened(world: World) -> None:
+@pytest.mark.parametrize("summed_up", [False, True])
+async def test_when_it_happened(world: World, summed_up: bool) -> None:
     await world.ended("completed")
     await world.advance(300)
     await world.ended("dead")
+    if summed_up:
+        await world.upkeep()
     points = await world.inspector.series(10)
     assert total(points) == (2, 1, 0, 1)
     assert total(points[-3:]) == (1, 0, 0, 1)

@@ -61,7 +61,8 @@ async def test_then_by_count(world: World) -> None:
     assert [group.signature[0] for group in await groups(world)] == ["b", "a"]
 
 
-async def test_the_trend_is_deaths_per_slice_oldest_first(world: World) -> None:
+@pytest.mark.parametrize("summed_up", [False, True])
+async def test_the_trend_is_deaths_per_slice_oldest_first(world: World, summed_up: bool) -> None:
     """Slices of ten minutes; growth is known to the minute, so the deaths are kept away from the borders."""
     for ago in (2, 1):
         for _ in range(ago):
@@ -69,6 +70,8 @@ async def test_the_trend_is_deaths_per_slice_oldest_first(world: World) -> None:
         await world.advance(600)
     await dead(world, SMTP)
     await world.advance(300)
+    if summed_up:
+        await world.upkeep()
     (group,) = await groups(world, window=3600, slices=6)
     assert group.trend == (0, 0, 0, 2, 1, 1)
     assert (group.grown, group.count) == (4, 4)

@@ -14,6 +14,7 @@ from queue_core.client.middleware import Hooks, Middleware
 from queue_core.errors import StoreUnavailable
 from queue_core.model.job import NewJob
 from queue_core.model.schedule import Announcement, Schedule
+from queue_core.ports.locks import LockHeld
 from queue_core.stores.memory.schedules import MemorySchedules
 from queue_core.stores.memory.store import MemoryStore
 from queue_core.testing import FakeClock
@@ -32,12 +33,13 @@ class Counting:
         self._schedules = schedules
         self.calls: Counter[str] = Counter()
         self.failing = ""
+        self.failure: Exception = StoreUnavailable("memory", "somebody pulled the plug")
 
     def __getattr__(self, name: str) -> Any:
         async def call(*args: Any) -> Any:
             self.calls[name] += 1
             if name == self.failing:
-                raise StoreUnavailable("memory", "somebody pulled the plug")
+                raise self.failure
             return await getattr(self._schedules, name)(*args)
 
         return call
@@ -146,3 +148,15 @@ async def test_a_paused_schedule_wakes_nobody(scene: Scene) -> None:
     assert await scene.scheduler.run_once() == []
     assert scene.scheduler.until_poll() > TICK_POLL - 0.4
     assert scene.schedules.calls["planning"] == scene.schedules.calls["fire"] == 0
+
+
+async def test_of_the_ticks_that_wait_for_one_lock_one_is_tried(scene: Scene) -> None:
+    """Each try takes its time, in which the leader does nothing else."""
+    await scene.announce(-3, -2, -1)
+    await scene.announce(0, queue="other")
+    scene.schedules.failing, scene.schedules.failure = "fire", LockHeld("memory")
+    assert await scene.scheduler.fire_due() == ([], None)
+    assert scene.schedules.calls["fire"] == 2, "one for each queue"
+    scene.schedules.failing = ""
+    fired, _ = await scene.scheduler.fire_due()
+    assert len(fired) == 3
