@@ -696,4 +696,31 @@ POSTGRES = (
         keyword="takes_its_room",
         block="spend",
     ),
+    pg(
+        "leases-of-the-best-ranks-end-early",
+        "claim",
+        "by_rank",
+        "claim",
+        ("make_interval(secs => %(lease)s), n.position", "make_interval(secs => %(lease)s / 2), n.position"),
+    ),
+    pg(
+        "what-is-summed-up-late-happens-late",
+        "upkeep",
+        "fold",
+        "series",
+        (
+            "SELECT date_trunc('minute', at), queue_id, outcome, sum(n)",
+            "SELECT date_trunc('minute', now()), queue_id, outcome, sum(n)",
+        ),
+    ),
+    pg(
+        "deaths-that-are-summed-up-late-are-new",
+        "upkeep",
+        "fold",
+        "signatures",
+        (
+            "SELECT date_trunc('minute', at), signature, queue_id, sum(n)",
+            "SELECT date_trunc('minute', now()), signature, queue_id, sum(n)",
+        ),
+    ),
 )

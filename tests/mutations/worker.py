@@ -608,4 +608,21 @@ ABOVE = (
         ("pair.seconds < IN_USE_SECONDS - PAIRED_INTERVAL / 2", "pair.seconds < 0"),
         keyword="confirmed_again",
     ),
+    of_worker(
+        "each-tick-waits-for-a-lock-that-another-one-waits-for",
+        "worker/scheduler.py",
+        ("worker/test_scheduler.py",),
+        ("                if planned.schedule.queue in held:\n                    continue\n", ""),
+        keyword="one_lock",
+    ),
+    of_worker(
+        "candidates-are-not-forgotten",
+        "delivery/redis_dispatcher.py",
+        ("conformance/test_delivery.py",),
+        (
+            "                await self._scripts.run_many(list(some))\n\n    async def missing",
+            "                pass\n\n    async def missing",
+        ),
+        keyword="forgotten",
+    ),
 )
