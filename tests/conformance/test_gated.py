@@ -53,6 +53,17 @@ async def test_what_ran_and_waited_before_there_were_rules_counts(ruled: Ruled) 
     assert len(await world.claim()) == 1
 
 
+@pytest.mark.parametrize("nominated", [False, True])
+async def test_what_one_process_has_started_counts_for_another_that_has_counted_before(
+    ruled: Ruled, nominated: bool
+) -> None:
+    world, other = await ruled(concurrency=2), await ruled(concurrency=2)
+    jobs = await world.insert_many(3)
+    assert await other.claim_ids(1, ids=jobs[:1] if nominated else None) == jobs[:1]
+    assert await world.claim_ids(1, ids=jobs[1:2] if nominated else None) == jobs[1:2]
+    assert await other.claim_ids(1, ids=jobs[2:] if nominated else None) == []
+
+
 async def test_nominated_ones_are_limited_too(ruled: Ruled) -> None:
     world = await ruled(concurrency=1)
     jobs = await world.insert_many(3)

@@ -723,4 +723,11 @@ POSTGRES = (
             "SELECT date_trunc('minute', now()), signature, queue_id, sum(n)",
         ),
     ),
+    pg(
+        "what-is-claimed-by-id-counts-for-no-other-process",
+        "claim",
+        "by_ids",
+        "gated",
+        ("%(claim)s, %(inline)s::int IS NOT NULL, %(release)s", "%(claim)s, false, %(release)s"),
+    ),
 )
