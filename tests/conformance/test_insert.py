@@ -78,13 +78,19 @@ async def test_run_at_takes_the_place_of_the_delay(world: World) -> None:
     assert inserted.rank is not None
 
 
-async def test_it_is_stored_as_it_was_given(world: World) -> None:
-    job = new_job(payload='{"path": "a.png", "width": 100}', priority=12, max_retries=7, tags=("x", "y"))
-    await world.store.insert([job])
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "in a list"])
+@pytest.mark.parametrize("keys", [{}, {"ordering_key": "k"}, {"unique_key": "u"}], ids=["plain", "ordered", "unique"])
+@pytest.mark.parametrize("delay", [0.0, 60.0])
+async def test_it_is_stored_as_it_was_given(world: World, others: int, keys: dict[str, str], delay: float) -> None:
+    """However it is written: a job alone, a list and what has keys each go their own way."""
+    given: dict[str, Any] = {"priority": 12, "max_retries": 7, "tags": ("x", "y"), "headers": {"trace": "t-1"}}
+    job = new_job(payload='{"path": "a.png", "width": 100}', delay=delay, **given, **keys)
+    await world.store.insert([job, *[new_job() for _ in range(others)]])
     found = await world.job(job.id)
     assert (found.id, found.queue, found.type) == (job.id, job.queue, job.type)
     assert found.payload == {"path": "a.png", "width": 100}
-    assert (found.priority, found.max_retries, found.tags) == (12, 7, ("x", "y"))
+    assert (found.priority, found.max_retries, found.tags, found.headers) == (12, 7, ("x", "y"), {"trace": "t-1"})
+    assert (found.ordering_key, found.unique_key) == (keys.get("ordering_key"), keys.get("unique_key"))
     assert (found.retry_count, found.crashes, found.token, found.progress) == (0, 0, 0, 0)
     assert found.created_at == found.updated_at
     assert (found.started_at, found.completed_at, found.worker, found.error, found.trashed_at) == (None,) * 5

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from queue_core.model.operation import UNCHANGED, ChangeOptions, MemberVerb
-from tests.conformance.making import LEASE, held, outcome
+from tests.conformance.making import LEASE, failure, held, outcome
 from tests.conformance.test_settle import KINDS
 from tests.conformance.world import World
 
@@ -136,6 +136,16 @@ async def test_an_attempt_ends_once(world: World, first: str, second: str) -> No
     assert await world.job(claim.id) == before
     assert await world.inspector.conservation() == totals
     assert len(await world.inspector.attempts(claim.id)) == (first in {"retrying", "dead"})
+
+
+@pytest.mark.parametrize("second", KINDS)
+async def test_an_attempt_that_is_given_back_with_its_failure_ends_once(world: World, second: str) -> None:
+    """As that of a process which ended with its worker."""
+    claim = await world.ended("released", {"failure": failure(kind="lost")})
+    before = await world.job(claim.id)
+    assert (await world.settle(claim, second)).accepted == (second == "released")
+    assert await world.job(claim.id) == before
+    assert len(await world.inspector.attempts(claim.id)) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

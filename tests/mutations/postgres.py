@@ -730,4 +730,24 @@ POSTGRES = (
         "gated",
         ("%(claim)s, %(inline)s::int IS NOT NULL, %(release)s", "%(claim)s, false, %(release)s"),
     ),
+    pg(
+        "jobs-with-keys-lose-their-tags",
+        "insert",
+        "with_rules",
+        "insert",
+        (
+            "due, type, payload, tag_list::text[], max_retries, ordering_key, unique_key",
+            "due, type, payload, NULL, max_retries, ordering_key, unique_key",
+        ),
+    ),
+    pg(
+        "what-is-given-back-with-its-failure-was-retried",
+        "settle",
+        "requeue",
+        "stale",
+        (
+            "CASE WHEN retry THEN 'retrying' ELSE 'released' END, worker, started_at, release\n      FROM changed",
+            "'retrying', worker, started_at, release\n      FROM changed",
+        ),
+    ),
 )
