@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -95,6 +95,13 @@ def test_events_that_the_store_never_counts_hide_none_that_it_does() -> None:
     for at in (4.0, 5.0):
         meter.update([SeriesPoint(minute, 0, 3, 0, 0)], minute, at)
     assert sum(meter.rings["completed"].tail(10, 10)) == 8
+
+
+def test_what_the_store_counted_of_the_running_minute_has_happened_by_now() -> None:
+    minute = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
+    meter = RateMeter()
+    meter.update([SeriesPoint(minute, 0, 30, 0, 0)], minute + timedelta(seconds=30), 1_000.0)
+    assert sum(meter.rings["completed"].tail(1_000.0, 40)) == 30
 
 
 async def test_rates_come_from_events(model: Model, steady: Steady) -> None:
