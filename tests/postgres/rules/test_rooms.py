@@ -69,7 +69,8 @@ async def test_what_comes_back_takes_its_room(world: World, hand: Hand, how: str
     # Three were claimed, which is not written down, and came back, which is: less than there is.
     await world.insert_many(2)
     assert room(hand) == LIMIT - 6 - 3
-    assert hand.do("select count(*) from capacity_requeued") == [(0,)], "else it would be taken off again and again"
+    left = hand.do("select count(*) from capacity_requeued where band = ''")
+    assert left == [(0,)], "else it would be taken off again and again"
     # Then it is counted, and fits exactly.
     await world.insert_many(4)
     assert room(hand) == 0
