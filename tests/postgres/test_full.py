@@ -21,6 +21,7 @@ from tests.conftest import StartServers
 from tests.exporter.test_server import ask
 from tests.faults.chaos.disks import Disk
 from tests.faults.chaos.ground import temporary
+from tests.servers import PARALLEL_VARIABLE
 from tests.waiting import eventually
 
 CODES = ("53000", "53100", "53200", "53400")
@@ -69,6 +70,7 @@ def raising(url: str, code: str, table: str) -> Iterator[None]:
         hand.execute("DROP FUNCTION jobconsole.full() CASCADE")
 
 
+@pytest.mark.skipif(PARALLEL_VARIABLE in os.environ, reason="parallel plans share memory in files, here on that disk")
 @pytest.mark.parametrize("mode", ["postgres", "postgres+redis"])
 def test_everything_that_judges_the_store_finds_a_full_disk(disk: Disk, url: str, redis_url: str, mode: str) -> None:
     cli = Cli({"JOBS__POSTGRES__URL": url} | ({"JOBS__REDIS__URL": redis_url} if mode == "postgres+redis" else {}))
