@@ -43,7 +43,7 @@ def test_every_option_reads_two_dashes_as_its_value() -> None:
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("job list --filter=--", 0),
+        ("job list --filter=--", 2),
         ("job list --tag=--", 0),
         ("job list --queue=--", 4),
         ("job list --signature=--", 2),
@@ -52,7 +52,7 @@ def test_every_option_reads_two_dashes_as_its_value() -> None:
         ("job list --cursor=--", 2),
         ("--context=-- job list", 2),
         ("dlq groups --window=--", 2),
-        ("dlq retry --filter=-- --dry-run", 0),
+        ("dlq retry --filter=-- --dry-run", 2),
         ("job enqueue t --tag=-- --dry-run", 0),
     ],
 )
