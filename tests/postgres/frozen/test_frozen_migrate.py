@@ -17,7 +17,7 @@ from tests.postgres.frozen.scenes import Process, queue_of
 from tests.postgres.traps.hands import PATIENCE, Hand
 from tests.waiting import eventually
 
-MOST = 60
+MOST = 80
 """More statements than a migration of an empty database has."""
 
 
