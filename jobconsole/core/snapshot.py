@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from jobconsole.core.rows import JobLine, QueueLine, clean_signature, clean_worker, job_line, queue_line
+from jobconsole.format.humanize import elapsed
 from queue_core.client.finding.inspector import search_texts
 from queue_core.client.operating.signatures import StatesRead, read_states
 from queue_core.errors import QueueCoreError
@@ -29,6 +30,10 @@ MINUTE = timedelta(minutes=1)
 """The smallest time that deaths are counted for."""
 NARROWING_SECONDS = 1.0
 """How long a snapshot waits for the signatures of a filter: a value may have to be looked for in each dead payload."""
+RESTS = 3
+"""How many times as long as such a read took, where that was longer, none begins: it keeps the store as busy."""
+OLD_SECONDS = 12.0
+"""A picture is read each 5 seconds at least; from this age on it is not called live."""
 RUNNING = Filter((Term("status", "=", Status.RUNNING.value),))
 DEAD = Filter((Term("status", "=", Status.DEAD.value),))
 
@@ -96,8 +101,8 @@ class Snapshot:
     # in their order, the oldest first, and what became of the jobs of each type on each
     releases: tuple[Release, ...] = ()
     runs: tuple[TypeRuns, ...] = ()
-    # why the signatures are those of an earlier filter, which `needs` has then; "": they are not
-    narrowing: str = ""
+    # why the signatures are old, or those of an earlier filter, which `needs` has then; "": they are neither
+    behind: str = ""
 
     @property
     def deaths(self) -> int:
@@ -127,10 +132,12 @@ class Groups:
     """The signatures of a snapshot."""
 
     needs: SnapshotNeeds
+    # this process's steady clock, when they were complete
+    taken: float
     signatures: tuple[SignatureInfo, ...]
     triage: StatesRead
     # as in a snapshot
-    narrowing: str = ""
+    behind: str = ""
 
 
 class GroupReader:
@@ -142,9 +149,12 @@ class GroupReader:
     def __init__(self, ready: Callable[[], None]) -> None:
         self._ready = ready
         self._last: Groups | None = None
-        self._reading: asyncio.Task[Groups] | None = None
         self._wanted = SnapshotNeeds()
-        self._began = 0.0
+        self._reading: asyncio.Task[Groups] | None = None
+        # of the steady clock: when that began, and until when the next one does not
+        self._began = self._rests_until = 0.0
+        # why the last read of a filter found nothing out
+        self._failed = ""
 
     async def read(self, inspector: Inspector, needs: SnapshotNeeds, book: RuleBook) -> Groups:
         """Return signatures, the wanted ones or earlier ones.
@@ -158,34 +168,43 @@ class GroupReader:
         if needs.where == DEAD or last is None:
             self._last = await read_groups(inspector, needs, book)
             return self._last
-        if self._reading is None:
+        if self._reading is None and time.monotonic() >= self._rests_until:
             self._began = time.monotonic()
             self._reading = asyncio.ensure_future(read_groups(inspector, needs, book))
-        reading = self._reading
+        return self._earlier(last) if self._reading is None else await self._found(self._reading, last)
+
+    async def _found(self, reading: asyncio.Task[Groups], last: Groups) -> Groups:
         if not (await asyncio.wait({reading}, timeout=NARROWING_SECONDS))[0]:
             reading.remove_done_callback(self._done)
             reading.add_done_callback(self._done)
-            return _earlier(last, needs, f"searching, {time.monotonic() - self._began:.0f} s")
-        self._reading = None
+            return self._earlier(last)
+        self._reading, took = None, time.monotonic() - self._began
+        self._rests_until = time.monotonic() + RESTS * took if took > NARROWING_SECONDS else 0.0
         try:
-            self._last = reading.result()
+            self._last, self._failed = reading.result(), ""
         except QueueCoreError as error:
-            return _earlier(last, needs, safe(f"cannot be narrowed: {getattr(error, 'reason', error)}", 200))
+            self._failed = safe(f"cannot be narrowed: {getattr(error, 'reason', error)}", 200)
+            return self._earlier(last)
         return self._last
 
     async def close(self) -> None:
         """End what is under way."""
         reading, self._reading = self._reading, None
+        self._rests_until, self._failed = 0.0, ""
         await end_tasks(reading)
 
     def _done(self, reading: asyncio.Task[Groups]) -> None:
         if reading is self._reading:
             self._ready()
 
-
-def _earlier(last: Groups, needs: SnapshotNeeds, narrowing: str) -> Groups:
-    """Return earlier groups, which are those of the same filter or not."""
-    return replace(last, narrowing="" if last.needs.where == needs.where else narrowing)
+    def _earlier(self, last: Groups) -> Groups:
+        """Return earlier groups, with the reason where they are of another filter or old."""
+        age = time.monotonic() - last.taken
+        if self._failed:
+            return replace(last, behind=self._failed)
+        if last.needs.where != self._wanted.where:
+            return replace(last, behind=f"searching, {elapsed(time.monotonic() - self._began)}")
+        return replace(last, behind=f"as of {elapsed(age)} ago" if age > OLD_SECONDS else "")
 
 
 async def read_snapshot(
@@ -223,7 +242,7 @@ async def read_snapshot(
         states=found.triage.states,
         releases=found.triage.releases,
         runs=found.triage.runs,
-        narrowing=found.narrowing,
+        behind=found.behind,
     )
 
 
@@ -236,7 +255,7 @@ async def read_groups(inspector: Inspector, needs: SnapshotNeeds, book: RuleBook
     await search_texts(inspector, needs.where)
     found = await inspector.signatures(needs.where, needs.window, needs.slices, needs.signatures)
     triage = await read_states(inspector, found, needs.window, book)
-    return Groups(needs, tuple(clean_signature(info) for info in found), triage)
+    return Groups(needs, time.monotonic(), tuple(clean_signature(info) for info in found), triage)
 
 
 def _totals(queues: tuple[QueueLine, ...], workers: tuple[WorkerInfo, ...], trashed: int) -> SnapshotTotals:

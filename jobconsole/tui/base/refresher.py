@@ -250,10 +250,7 @@ class Refresher:
         except StoreUnavailable as caught:
             error = caught
         # Whether the server is away, or only this was too much for it, shows when it is asked for next to nothing.
-        before = [server.state for server in self.connection.servers]
-        await self.connection.check()
-        if before != [server.state for server in self.connection.servers]:
-            self._servers_changed()
+        await self._check_servers()
         raise error
 
     async def _supervise(self, loop: Callable[[], Awaitable[None]]) -> None:
@@ -268,13 +265,16 @@ class Refresher:
 
     async def _watch_servers(self) -> None:
         while True:
-            before = [server.state for server in self.connection.servers]
-            await self.connection.check()
-            if before != [server.state for server in self.connection.servers]:
-                self._servers_changed()
+            await self._check_servers()
             if self.connection.usable:
                 self._usable.set()
             await asyncio.sleep(CHECK_SECONDS)
+
+    async def _check_servers(self) -> None:
+        before = [server.state for server in self.connection.servers]
+        await self.connection.check()
+        if before != [server.state for server in self.connection.servers]:
+            self._servers_changed()
 
     async def _watch_writes(self) -> None:
         while True:

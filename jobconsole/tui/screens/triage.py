@@ -81,14 +81,14 @@ class TriageView(View):
 
     def adopt(self, snapshot: Snapshot, restart: bool = False) -> None:
         """Show a snapshot; the list of jobs reads for itself."""
-        self.signatures.narrowing = snapshot.narrowing
+        self.signatures.behind = snapshot.behind
         if snapshot.needs.where == dead_only(self.signatures.where):
             idle = time.monotonic() - self.console.last_key > IDLE_SECONDS
             self.signatures.states = snapshot.states
             self.signatures.take(snapshot.signatures, snapshot.needs.window, restart or idle)
             if beside := self.console.operator.states.overtaken(snapshot.states):
                 self.notice.show(beside, "warn")
-        elif snapshot.narrowing:
+        elif snapshot.behind:
             self.signatures.repaint()
         self.query_one(QueueTable).show(snapshot.queues)
         self.set_class(bool(snapshot.releases), "-releases")

@@ -10,7 +10,7 @@ from textual import events
 from jobconsole.core.connection import RefusedWrites, Server
 from jobconsole.core.doctor.outages import meaning
 from jobconsole.core.latency import word
-from jobconsole.core.snapshot import DEAD, Snapshot, SnapshotTotals
+from jobconsole.core.snapshot import DEAD, OLD_SECONDS, Snapshot, SnapshotTotals
 from jobconsole.format import humanize
 from jobconsole.format.spans import Line, Span, Spans, fit, spread, width_of
 from jobconsole.present.columns import LATE
@@ -30,8 +30,6 @@ COUNTED = 120
 """Columns from which new signatures and those that are back are counted."""
 ROOMY = 100
 """Columns from which servers and clock are shown in full."""
-OLD_SECONDS = 12.0
-"""A picture is read each 5 seconds at least; from this age on it is not called live."""
 LEAST_STATE = 8
 """Cells at the right end that are kept whatever is at the left: they show whether the picture is up to date."""
 LEAST_WORD = 6

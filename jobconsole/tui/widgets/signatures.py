@@ -67,8 +67,8 @@ class SignatureTable(MarkTable[SignatureInfo]):
         self.order = 0
         # of what a search of texts is; "" without one
         self.searched = ""
-        # why rows of an earlier filter are still here; "" where that takes a moment only
-        self.narrowing = ""
+        # why the rows are old, or those of an earlier filter; "" where that takes a moment only
+        self.behind = ""
         self._seen: dict[str, float] = {}
         # as of the last snapshot
         self.states: Mapping[str, SignatureState] = {}
@@ -81,17 +81,18 @@ class SignatureTable(MarkTable[SignatureInfo]):
         """Title with the sums."""
         if self.console.model.snapshot is None:
             return (("Dead letters", "title"),)
-        if self.narrowing and self.unread:
-            return (*(() if self.compact else (("Dead letters  ", "title"),)), (self.narrowing, "warn"))
+        title: Spans = () if self.compact else (("Dead letters  ", "title"),)
+        if self.behind and self.unread:
+            return (*title, (self.behind, "warn"))
         rows, dot = self.selection.rows, self.console.glyphs.separator
         jobs = sum(info.count for info in rows)
-        title: Spans = () if self.compact else (("Dead letters  ", "title"),)
         sums = ((plural(len(rows), "signature"), "muted"), (f" {dot} {plural(jobs, 'job')}", "muted"))
         # Rows leave this type out. It is of signatures: their jobs may be of others. There is no room for it and what
         # came in above on a narrow screen, and a note that does not fit is left out.
         roomy = self.size.width >= ROOMY or not self._above()
         usual = f" {dot} most: type {self.usual}" if self.usual and roomy else ""
-        return (*title, *sums, (usual, "muted"))
+        old: Spans = ((f" {dot} {self.behind}", "warn"),) if self.behind else ()
+        return (*title, *sums, *old, (usual, "muted"))
 
     def note(self) -> Spans:
         """The order, or what is marked; what came in above."""

@@ -112,9 +112,9 @@ _TERM = re.compile(
         (?P<value>"(?:[^"\\]|\\.)*"(?=\s|$)|[^\s"]\S*|)""",
     re.VERBOSE | re.DOTALL,
 )
-_SIGNS = ":=~<>"
-_NEGATIONS = "!-"
-"""What parts a field from its value; a word that is searched for begins with none of them, unless it is in quotes."""
+_SIGNS, _NEGATIONS = ":=~<>", "!-"
+"""What parts a field from its value, and what turns a term round. A word that is searched for begins with none of the
+signs, and behind a negation with none of both, unless it is in quotes."""
 _REFERENCE = re.compile(r"(?P<turned>[!-]*)@(?P<name>.*)", re.DOTALL)
 """A word without quotes that names a saved filter."""
 _SPACES = re.compile(r"\s*")

@@ -140,7 +140,8 @@ def any_server(settings: PostgresSettings, options: Mapping[str, Any]) -> dict[s
     """
     url = "" if settings.url is None else settings.url.get_secret_value()
     read = read_address(url)
-    if "target_session_attrs" in read or "," in str(read.get("host") or read.get("hostaddr") or ""):
+    hosts = str(read.get("host") or read.get("hostaddr") or os.environ.get("PGHOST") or "")
+    if "target_session_attrs" in read or "," in hosts:
         return None
     return {**options, "target_session_attrs": "any"}
 
