@@ -187,6 +187,10 @@ class GroupReader:
             return self._earlier(last)
         return self._last
 
+    def hurry(self) -> None:
+        """Do not rest: what took long was a server that was away."""
+        self._rests_until = 0.0
+
     async def close(self) -> None:
         """End what is under way."""
         reading, self._reading = self._reading, None

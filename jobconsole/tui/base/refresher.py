@@ -289,6 +289,7 @@ class Refresher:
         if self.connection.usable:
             # Events while it was away are lost: read everything.
             self.model.gap = True
+            self._groups.hurry()
             self.resync()
         else:
             self._usable.clear()
