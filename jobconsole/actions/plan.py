@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -160,8 +159,8 @@ class Plan:
     why: str = ""
     # where its filter looks for a text: how far; None: it looks for none
     searched: SearchProgress | None = None
-    # when they were frozen, by the steady clock of this process
-    frozen_at: float = field(default_factory=time.monotonic, compare=False)
+    # when they were frozen, by the store's clock; None: when it is written
+    frozen_at: float | None = field(default=None, compare=False)
 
     def request(self, author: Author) -> OperationRequest:
         """Return the operation that it becomes."""
@@ -260,7 +259,7 @@ async def plan(inspector: Inspector, verb: Verb, target: Target) -> Plan:
         StoreUnavailable: the store did not answer in time.
     """
     # What ends while the ids are read, by the hand of others, must not be taken for what was chosen.
-    began = time.monotonic()
+    began = await inspector.now()
     found = dict.fromkeys(target.ids)
     if target.still is not None:
         found = dict.fromkeys(await inspector.ids(target.still.having(set_of("ids", target.ids)), len(found)))

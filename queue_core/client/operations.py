@@ -164,8 +164,8 @@ class Operations(Guarded):
     ) -> Operation:
         """Write an operation on these jobs, which runs from now on; `progress` is called with each written state of it.
 
-        One that is cancelled meanwhile is written no further and never runs. `chosen`: when the jobs were, by
-        `time.monotonic`; what has ended since, or went to the trash, is skipped. None: now.
+        One that is cancelled meanwhile is written no further and never runs. `chosen`: when the jobs were, by the
+        store's clock (`Inspector.now`); what has ended since, or went to the trash, is skipped. None: now.
 
         Raises:
             InvalidArgument: it is no verb that changes jobs, or a value in it cannot be; nothing was written.

@@ -165,6 +165,10 @@ class Inspector(Protocol):
         """Return where all jobs are, from one consistent read."""
         ...
 
+    async def now(self) -> float:
+        """Return the store's clock, in seconds since 1970, to compare with the times of what is read behind it."""
+        ...
+
     async def ping(self) -> float:
         """Return the seconds that one round trip takes."""
         ...

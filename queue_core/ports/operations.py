@@ -108,12 +108,13 @@ class OperationStore(Protocol):
         """Write a new operation in state preparing, without members, and return it."""
         ...
 
-    async def add(self, number: int, ids: Sequence[str], ended: float | None = None) -> Operation:
+    async def add(self, number: int, ids: Sequence[str], chosen: float | None = None) -> Operation:
         """Append members to a preparing operation, each with the token and the queue that its job has now.
 
-        `ended`: they were chosen among jobs that have ended, so many seconds ago. What has not ended now, or has ended
-        or went to the trash since then, counts as a member and will be skipped; and so do unknown ids. Ids of present
-        members are left out. Nothing is added to an operation that is no longer preparing.
+        `chosen`: they were chosen among jobs that had ended, at this time of the store's clock, in seconds since 1970.
+        What has not ended now, or has ended or went to the trash since then, counts as a member and will be skipped;
+        and so do unknown ids. Ids of present members are left out. Nothing is added to an operation that is no longer
+        preparing.
         """
         ...
 

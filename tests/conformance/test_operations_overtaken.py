@@ -105,10 +105,11 @@ async def test_what_was_changed_between_its_choice_and_its_writing_is_skipped(wo
     """A sheet is open for minutes: what has completed meanwhile by another's retry would run once more."""
     same, other = await world.job_in("dead"), await world.job_in("dead")
     await world.advance(60)
+    chosen = await world.inspector.now()
     for one in change.split():
         await changed(world, one, [other])
     number = (await world.operations.create(OperationRequest("retry", "two jobs", AUTHOR))).number
-    await world.operations.add(number, [same, other], 30)
+    await world.operations.add(number, [same, other], chosen)
     if change == "retry claim":
         claimed = await world.job(other)
         assert claimed.status == "running"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -38,7 +37,6 @@ async def submit(
     chosen: float | None,
 ) -> Operation:
     """Write an operation on these jobs, and start it, unless it was cancelled meanwhile; see `Operations.submit`."""
-    chosen = time.monotonic() if chosen is None else chosen
     operation = await store.create(request)
     try:
         progress(operation)
@@ -55,7 +53,7 @@ async def write(store: OperationStore, operation: Operation, ids: Sequence[str])
     Raises:
         StoreUnavailable: it has not begun, or it is not known whether it has; another call goes on with it.
     """
-    operation = await _add(store, operation, ids, lambda written: None, time.monotonic())
+    operation = await _add(store, operation, ids, lambda written: None, None)
     if operation.state == "preparing":
         await store.move(operation.number, "running")
 
@@ -65,15 +63,17 @@ async def _add(
     operation: Operation,
     ids: Sequence[str],
     progress: Callable[[Operation], None],
-    chosen: float,
+    chosen: float | None,
 ) -> Operation:
     """Write members until all are, or the operation has ended; return it."""
-    on_ended = VERBS[operation.request.verb].states <= FINAL
+    if not VERBS[operation.request.verb].states <= FINAL:
+        chosen = None
+    elif chosen is None:
+        chosen = operation.created_at.timestamp()
     for start in range(0, len(ids), MEMBERS_PER_WRITE):
         if operation.ended:
             break
-        ended = max(0.0, time.monotonic() - chosen) if on_ended else None
-        operation = await store.add(operation.number, ids[start : start + MEMBERS_PER_WRITE], ended)
+        operation = await store.add(operation.number, ids[start : start + MEMBERS_PER_WRITE], chosen)
         progress(operation)
     return operation
 

@@ -26,7 +26,7 @@ from queue_core.model.states import FINAL, Status
 from queue_core.model.triage.signatures import UNTOUCHED, SignatureFacts, resolved_of
 from queue_core.ports.operations import MemberJob
 from queue_core.stores.memory.change import change
-from queue_core.stores.memory.records import JobRow, MemberRow, OperationRow
+from queue_core.stores.memory.records import MemberRow, OperationRow
 from queue_core.stores.memory.store import MemoryStore
 from queue_core.stores.memory.upkeep import abandon_operations
 
@@ -97,7 +97,7 @@ class MemoryOperations:
             self._rows[number] = OperationRow(record, counted=request.verb != "retry")
             return self._rows[number].view
 
-    async def add(self, number: int, ids: Sequence[str], ended: float | None = None) -> Operation:
+    async def add(self, number: int, ids: Sequence[str], chosen: float | None = None) -> Operation:
         with self._state.lock:
             row = self._row(number)
             there = {member.id for member in row.members}
@@ -105,7 +105,7 @@ class MemoryOperations:
             if self._write(row, operation.add(row.record, len(new), self._state.clock.now())):
                 for job_id in new:
                     job = self._state.jobs.get(job_id)
-                    same = job is not None and (ended is None or self._ended_before(job, ended))
+                    same = job is not None and (chosen is None or (job.status in FINAL and job.updated_at <= chosen))
                     token = job.token if job is not None and same else None
                     row.members.append(MemberRow(job_id, token, "" if job is None else job.queue))
             return row.view
@@ -225,9 +225,6 @@ class MemoryOperations:
             return self._rows[number]
         except KeyError:
             raise OperationNotFound(number) from None
-
-    def _ended_before(self, job: JobRow, seconds: float) -> bool:
-        return job.status in FINAL and job.updated_at <= self._state.clock.now() - seconds
 
     def _unchanged(self, member: MemberRow) -> bool:
         job = self._state.jobs.get(member.id)

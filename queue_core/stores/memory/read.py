@@ -294,6 +294,9 @@ class MemoryInspector:
         with self._state.lock:
             return conservation(self._state)
 
+    async def now(self) -> float:
+        return self._state.clock.now()
+
     async def ping(self) -> float:
         """Return 0: there is no way to go."""
         return 0.0

@@ -96,11 +96,11 @@ def _read(number: int) -> Plan[StoredOperation]:
     return operation_of(rows[0])
 
 
-def add(number: int, texts: list[str], ids: list[str | None], ended: float | None = None) -> Plan[Operation]:
+def add(number: int, texts: list[str], ids: list[str | None], chosen: float | None = None) -> Plan[Operation]:
     """Append members to an operation that is preparing; `ids`: as they are stored, where they can be ids."""
     view = (yield from _lock(number)).record.view
     if texts and view.state == "preparing":
-        yield "operations/add", {"number": number, "texts": text_array(texts), "ids": plain_array(ids), "ended": ended}
+        yield "operations/add", dict(number=number, texts=text_array(texts), ids=plain_array(ids), chosen=chosen)
     return (yield from read(number))
 
 
@@ -239,12 +239,12 @@ class PostgresOperations:
     async def create(self, request: OperationRequest) -> Operation:
         return await self.get(await self._pool.run_plan(lambda: create(request)))
 
-    async def add(self, number: int, ids: Sequence[str], ended: float | None = None) -> Operation:
+    async def add(self, number: int, ids: Sequence[str], chosen: float | None = None) -> Operation:
         known = {text: id_or_none(text) for text in dict.fromkeys(map(storable, ids))}
         # The same job may be named in several ways.
         members = dict.fromkeys((found or text, found) for text, found in known.items())
         texts, found = [text for text, _ in members], [job_id for _, job_id in members]
-        return await self._run(number, lambda: add(number, texts, found, ended))
+        return await self._run(number, lambda: add(number, texts, found, chosen))
 
     async def step(self, number: int, most: int) -> StepResult:
         return await self._change(partial(step, _known(number), most, self._rules))

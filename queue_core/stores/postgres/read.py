@@ -315,6 +315,11 @@ class PostgresInspector:
         """Return where all jobs are; those that were removed go on counting."""
         return await totals.conservation(self._pool)
 
+    async def now(self) -> float:
+        async with self._pool.connection() as connection:
+            ((now,),) = await self._pool.fetch(connection, "read/now")
+        return float(now.timestamp())
+
     async def ping(self) -> float:
         """Return the seconds of one round trip."""
         async with self._pool.connection() as connection:

@@ -286,6 +286,9 @@ class RedisInspector:
     async def conservation(self) -> Conservation:
         return await totals.conservation(self._link)
 
+    async def now(self) -> float:
+        return (await self._link.queues_and_time())[1] / 1e6
+
     async def ping(self) -> float:
         start = time.perf_counter()
         commands = self._link.batch()

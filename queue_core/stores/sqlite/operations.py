@@ -78,16 +78,15 @@ def records(transaction: Transaction, numbers: Sequence[int]) -> list[OperationR
     return [_stored(*row) for row in transaction.rows("operations/records", (texts(numbers),))]
 
 
-def add(transaction: Transaction, number: int, ids: Sequence[str], ended: float | None = None) -> Operation:
-    """Append members to a preparing operation, as their jobs are now; `ended`: those that ended so long ago."""
-    before = None if ended is None else transaction.now - ended
+def add(transaction: Transaction, number: int, ids: Sequence[str], chosen: float | None = None) -> Operation:
+    """Append members to a preparing operation, as their jobs are now; `chosen`: those that had ended at that time."""
     record = stored_operation(transaction, number)
     if record.view.state != "preparing":
         return record.view
     added = 0
     for job_id in dict.fromkeys(ids):
         place = record.view.total + added + 1
-        member = {"number": number, "position": place, "id": member_id(job_id), "before": before}
+        member = {"number": number, "position": place, "id": member_id(job_id), "chosen": chosen}
         added += transaction.run("operations/add", member)
     return write(transaction, operation.add(record, added, transaction.now) or record)
 
@@ -244,11 +243,11 @@ class SqliteOperations:
     async def create(self, request: OperationRequest) -> Operation:
         return await self._file.write(partial(create, request=request))
 
-    async def add(self, number: int, ids: Sequence[str], ended: float | None = None) -> Operation:
-        added = await self._file.write(partial(add, number=number, ids=ids[:MEMBERS_PER_TRANSACTION], ended=ended))
+    async def add(self, number: int, ids: Sequence[str], chosen: float | None = None) -> Operation:
+        added = await self._file.write(partial(add, number=number, ids=ids[:MEMBERS_PER_TRANSACTION], chosen=chosen))
         for start in range(MEMBERS_PER_TRANSACTION, len(ids), MEMBERS_PER_TRANSACTION):
             more = ids[start : start + MEMBERS_PER_TRANSACTION]
-            added = await self._file.write(partial(add, number=number, ids=more, ended=ended))
+            added = await self._file.write(partial(add, number=number, ids=more, chosen=chosen))
         return added
 
     async def step(self, number: int, most: int) -> StepResult:

@@ -338,6 +338,9 @@ class SqliteInspector:
         """Return where all jobs are; those that were removed go on counting."""
         return await totals.conservation(self._file)
 
+    async def now(self) -> float:
+        return await self._file.inspect(lambda transaction: transaction.now)
+
     async def ping(self) -> float:
         began = time.perf_counter()
         await self._file.inspect(lambda transaction: transaction.rows("read/ping"))

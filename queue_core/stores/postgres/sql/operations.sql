@@ -118,8 +118,8 @@ SELECT number FROM {schema}.operations WHERE NOT counted AND state <> 'preparing
 -- Append members to a locked operation that is preparing, each with the token and the queue that its job has now, wherever it is:
 -- among the unfinished, the dead, or in the history, there the newest. Each is looked up by its id, in the next place only
 -- where it was not in the one before. A text that can be no id comes with a null; what is a member already is left out: it is
--- looked up by its job, for statistics know nothing of a new operation and take all of its members for one row. What has not ended
--- before a time, where there is one, has no token: it is skipped.
+-- looked up by its job, for statistics know nothing of a new operation and take all of its members for one row. What had not
+-- ended at a time, where there is one, has no token: it is skipped.
 WITH input AS MATERIALIZED (
     SELECT i.text, i.id, i.position
       FROM unnest(%(texts)s::text[], %(ids)s::uuid[]) WITH ORDINALITY AS i (text, id, position)
@@ -146,7 +146,7 @@ WITH input AS MATERIALIZED (
 ), written AS (
     INSERT INTO {schema}.operation_members (operation, position, job_id, token, queue)
     SELECT o.number, o.total + row_number() OVER (ORDER BY f.position), f.text,
-           CASE WHEN %(ended)s::float8 IS NULL OR f.ended_at <= clock_timestamp() - make_interval(secs => %(ended)s::float8) THEN f.token END,
+           CASE WHEN %(chosen)s::float8 IS NULL OR f.ended_at <= to_timestamp(%(chosen)s::float8) THEN f.token END,
            coalesce((SELECT name FROM {schema}.queues q WHERE q.id = f.queue_id), '')
       FROM {schema}.operations o CROSS JOIN finished f
      WHERE o.number = %(number)s AND o.state = 'preparing'

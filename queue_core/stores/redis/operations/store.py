@@ -96,13 +96,12 @@ class RedisOperations:
         row = await self._link.run("operation_create", keys, [number, *fields_of(request)])
         return operation_of(number, mapped(number, row))
 
-    async def add(self, number: int, ids: Sequence[str], ended: float | None = None) -> Operation:
+    async def add(self, number: int, ids: Sequence[str], chosen: float | None = None) -> Operation:
         keys = [self._link.keys.operation(number, name) for name in ("", "members", "ids")]
         keys.append(self._link.keys.operations_in("preparing"))
-        view = await self.get(number)
+        view, before = await self.get(number), None if chosen is None else round(chosen * 1e6)
         for part in chunks(list(dict.fromkeys(map(storable, ids)))):
             found = await self._link.find(part, ["status", "token", "updated_at"])
-            before = None if ended is None else (await self._link.queues_and_time())[1] - ended * 1e6
             args: list[Any] = [number]
             for job_id in part:
                 queue, (status, token, changed_at) = found.get(job_id, ("", ("", UNKNOWN, None)))

@@ -30,10 +30,10 @@ UPDATE operations
  WHERE number = :number
 
 -- name: add
--- Append a member that an operation does not have yet, as its job is now: without a token where it has not ended before a time.
+-- Append a member that an operation does not have yet, as its job is now: without a token where it had not ended at a time.
 INSERT INTO operation_members (operation, position, job_id, token, queue)
 SELECT :number, :position, :id,
-       CASE WHEN :before IS NULL OR (j.state IN ('completed', 'dead', 'cancelled', 'trashed') AND j.updated_at <= :before)
+       CASE WHEN :chosen IS NULL OR (j.state IN ('completed', 'dead', 'cancelled', 'trashed') AND j.updated_at <= :chosen)
             THEN j.token END,
        coalesce(q.name, '')
   FROM (SELECT 1) LEFT JOIN jobs j ON j.id = :id LEFT JOIN queues q ON q.number = j.queue_id
