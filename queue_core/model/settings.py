@@ -67,7 +67,7 @@ def _prefix(value: object) -> str:
     if "{" in text or "}" in text:
         raise ValueError("a prefix cannot contain { or }: the queue's name stands in braces, as the hash tag")
     if not text.isprintable() or text.strip() != text:
-        raise ValueError("a prefix cannot contain control characters, nor begin or end with a blank")
+        raise ValueError("a prefix cannot contain unseen characters, nor begin or end with a blank")
     return text.rstrip(":") + ":" if text.rstrip(":") else ""
 
 

@@ -123,7 +123,7 @@ def check_name(name: object, what: str) -> str:
     if len(name) > LONGEST_NAME:
         raise InvalidJob(f"{what} has {len(name)} characters; the limit is {LONGEST_NAME}")
     if not name.isprintable() or "{" in name or "}" in name or name.strip() != name:
-        raise InvalidJob(f"{what} cannot hold braces, control characters or spaces at its ends: {name!r}")
+        raise InvalidJob(f"{what} cannot hold braces, unseen characters or spaces at its ends: {name!r}")
     return name
 
 

@@ -59,7 +59,7 @@ WRONG = {
     "see 'jobconsole job retry --help'",
     "dlq move --all --priority 200": "argument --priority: priority must be a whole number from -128 to 127, or low, "
     "normal, high or urgent; see 'jobconsole dlq move --help'",
-    "dlq move --all --to-queue a{b}": "argument --to-queue: the queue's name cannot hold braces, control characters or "
+    "dlq move --all --to-queue a{b}": "argument --to-queue: the queue's name cannot hold braces, unseen characters or "
     "spaces at its ends: 'a{b}'; see 'jobconsole dlq move --help'",
     "worker run shop:jobs --queues ,": "argument --queues: the queue's name is a text that is not empty, not ''; "
     "see 'jobconsole worker run --help'",
@@ -92,7 +92,7 @@ WRONG = {
     "job enqueue t --max-retries -1": f"argument --max-retries: '-1' is not a whole number from 0 to 1,000; {ENQUEUE}",
     "dlq retry --all --to-queue *": "argument --to-queue: a queue cannot be named '*', under which rules for all "
     "queues are given; see 'jobconsole dlq retry --help'",
-    "job enqueue t --queue a{b}": "the queue's name cannot hold braces, control characters or spaces at its ends: "
+    "job enqueue t --queue a{b}": "the queue's name cannot hold braces, unseen characters or spaces at its ends: "
     "'a{b}'",
     "exporter --port 99999": "argument --port: '99999' is not a whole number from 0 to 65,535; "
     "see 'jobconsole exporter --help'",

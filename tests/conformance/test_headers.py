@@ -115,7 +115,7 @@ TOO_LARGE = "the headers of a job have 4,097 bytes; the limit is 4,096"
     ({1: "a"}, "a header's name is a text that is not empty, not 1"),
     ({"a": "\0"}, "header 'a' cannot hold the character NUL or halves of characters"),
     ({"a": "\ud800"}, "header 'a' cannot hold the character NUL or halves of characters"),
-    ({"a\n": ""}, "a header's name cannot hold braces, control characters or spaces at its ends: 'a\\n'"),
+    ({"a\n": ""}, "a header's name cannot hold braces, unseen characters or spaces at its ends: 'a\\n'"),
     ([("a", "b")], "headers is a dict of texts, not list"),
 ])  # fmt: skip
 async def test_what_cannot_be_one_is_refused(headers: Any, why: str) -> None:

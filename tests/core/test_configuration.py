@@ -209,7 +209,7 @@ class TestMistakes:
             ("{images: {limit: many}}", "jobs.queues.images.limit: must be a whole number"),
             ("{images: {rate: fast}}", "jobs.queues.images.rate: 'fast' is no rate; write for example 100/s, 90/m or "
              "1000/h"),
-            ("{'a{b': {limit: 1}}", "jobs.queues.a{b: the queue's name cannot hold braces, control characters or "
+            ("{'a{b': {limit: 1}}", "jobs.queues.a{b: the queue's name cannot hold braces, unseen characters or "
              "spaces at its ends: 'a{b'"),
         ],
     )  # fmt: skip
@@ -236,9 +236,9 @@ class TestMistakes:
             ("jobs: {postgres: {url: 7}}", "jobs.postgres.url: must be text"),
             ("jobs: {redis: {prefix: 'a{b'}}", "jobs.redis.prefix: a prefix cannot contain { or }: the queue's name "
              "stands in braces, as the hash tag"),
-            ('jobs: {redis: {prefix: "a\\nb"}}', "jobs.redis.prefix: a prefix cannot contain control characters, nor "
+            ('jobs: {redis: {prefix: "a\\nb"}}', "jobs.redis.prefix: a prefix cannot contain unseen characters, nor "
              "begin or end with a blank"),
-            ("jobs: {redis: {prefix: ' '}}", "jobs.redis.prefix: a prefix cannot contain control characters, nor "
+            ("jobs: {redis: {prefix: ' '}}", "jobs.redis.prefix: a prefix cannot contain unseen characters, nor "
              "begin or end with a blank"),
             ("jobs: {redis: {timeout: 0}}", "jobs.redis.timeout: must be greater than 0"),
             ("jobs: {postgres: {timeout: 0s}}", "jobs.postgres.timeout: must be greater than 0"),

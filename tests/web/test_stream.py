@@ -226,7 +226,7 @@ class TestQuery:
             ("job=xyz", "'xyz' is no job id; ids look like "),
             ("job=", "'' is no job id"),
             ("queue=", "the queue's name is a text that is not empty"),
-            ("queue=a%00b", "the queue's name cannot hold braces, control characters"),
+            ("queue=a%00b", "the queue's name cannot hold braces, unseen characters"),
             (f"type={'x' * 201}", "the type's name has 201 characters; the limit is 200"),
             ("&".join(["queue=a"] * 500), "Max number of fields exceeded"),
         ],
