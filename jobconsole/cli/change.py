@@ -20,8 +20,8 @@ from jobconsole.cli.failures import (
     warn,
 )
 from jobconsole.cli.output import Output
+from jobconsole.cli.parser import Parser, add_change
 from jobconsole.cli.rollout import add_rollout, add_spread, add_target, options_and_rollout
-from jobconsole.cli.root import Parser, add_change
 from jobconsole.cli.selection import (
     JobSelection,
     add_selection,

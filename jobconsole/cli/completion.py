@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import DONE, UsageError
 from jobconsole.cli.output import Output
-from jobconsole.cli.root import Parser, add_globals
+from jobconsole.cli.parser import Parser, add_globals
 
 if TYPE_CHECKING:
     from queue_core.queue import JobQueue

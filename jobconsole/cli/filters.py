@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import DONE, Missing
 from jobconsole.cli.output import Output, TextColumn
-from jobconsole.cli.root import Parser, add_change, add_verbs
+from jobconsole.cli.parser import Parser, add_change, add_verbs
 from jobconsole.cli.session import connected
 from jobconsole.present.facts import moment
 from queue_core.model.filters.language import with_saved

@@ -7,7 +7,7 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from jobconsole.cli.root import Parser, duration, whole
+from jobconsole.cli.parser import Parser, duration, whole
 
 if TYPE_CHECKING:
     from queue_core.model.operation import ChangeOptions, Rollout

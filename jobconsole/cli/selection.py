@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import DONE, Missing, Refused, UsageError, note, progress, warn
 from jobconsole.cli.output import Output
-from jobconsole.cli.root import duration
+from jobconsole.cli.parser import duration
 from jobconsole.cli.session import connected
 from jobconsole.format.humanize import plural
 from jobconsole.format.words import PART, canonical_id

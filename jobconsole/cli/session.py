@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jobconsole.cli.failures import Refused, Unreachable, confirm, note
 from jobconsole.cli.output import Output
-from jobconsole.cli.root import LOG_FORMATS, LOG_LEVELS
+from jobconsole.cli.parser import LOG_FORMATS, LOG_LEVELS
 from jobconsole.settings import ConsoleSettings, queue_of, read_settings
 from queue_core.errors import ConfigurationError, ReadOnly, StoreReadOnly
 

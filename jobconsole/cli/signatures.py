@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.commands.causes import known_group_of
 from jobconsole.cli.failures import DONE, UsageError
 from jobconsole.cli.output import Output
+from jobconsole.cli.parser import Parser, add_change, positive
 from jobconsole.cli.rollout import begin_at
-from jobconsole.cli.root import Parser, add_change, positive
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import group_body
 from jobconsole.present.signature import of_state, state_sentence

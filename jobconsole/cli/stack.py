@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import DONE, FAILED, CommandError, fail
 from jobconsole.cli.output import Output
-from jobconsole.cli.root import Parser
+from jobconsole.cli.parser import Parser
 from jobconsole.cli.selection import canonical, find_id
 from jobconsole.cli.session import connected
 

@@ -9,7 +9,8 @@ from contextlib import suppress
 import pytest
 
 from jobconsole.cli.failures import UsageError
-from jobconsole.cli.root import Parser, parser_of
+from jobconsole.cli.parser import Parser
+from jobconsole.cli.root import parser_of
 from tests.cli.running import Cli
 
 

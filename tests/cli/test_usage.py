@@ -11,8 +11,9 @@ import psycopg
 import pytest
 
 from jobconsole.cli import failures
+from jobconsole.cli.parser import Parser
 from jobconsole.cli.rollout import begin_at
-from jobconsole.cli.root import Parser, parser_of
+from jobconsole.cli.root import parser_of
 from queue_core.model.settings import SCHEMA
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.migrate import KNOWN

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobconsole.cli.root import NOUNS, Parser, parser_of
+from jobconsole.cli.parser import Parser
+from jobconsole.cli.root import NOUNS, parser_of
 from queue_core.client.schedules import Schedules
 from queue_core.model.filters import SavedFilter
 from tests.cli.conftest import Shop

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import DONE, Missing, UsageError
 from jobconsole.cli.output import Output, TextColumn
-from jobconsole.cli.root import Parser, whole
+from jobconsole.cli.parser import Parser, whole
 from jobconsole.cli.selection import canonical, find_id, quoted
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import group_body, job_body, show_facts

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobconsole.cli.failures import DONE, note
 from jobconsole.cli.output import Output, TextColumn
-from jobconsole.cli.root import Parser, add_globals
+from jobconsole.cli.parser import Parser, add_globals
 from jobconsole.cli.session import settings_of
 from jobconsole.core.connection import ContextInfo
 from jobconsole.core.contexts import ContextLine, Places

@@ -12,7 +12,7 @@ from jobconsole.cli.commands.job import add_list, list_jobs
 from jobconsole.cli.failures import DONE, CommandError, Refused, UsageError, note, progress
 from jobconsole.cli.filters import add_verbs_on_filters
 from jobconsole.cli.output import Output
-from jobconsole.cli.root import Parser, add_verbs, positive, whole
+from jobconsole.cli.parser import Parser, add_verbs, positive, whole
 from jobconsole.cli.selection import (
     add_filters,
     add_selection,

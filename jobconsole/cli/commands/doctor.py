@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobconsole.cli.failures import DONE, FAILED, harmless, warn
 from jobconsole.cli.output import Output
-from jobconsole.cli.root import Parser, add_change, add_globals
+from jobconsole.cli.parser import Parser, add_change, add_globals
 from jobconsole.cli.session import check_target, postgres_url, settings_of
 from jobconsole.core.doctor.checks import (
     SECOND_STORE,

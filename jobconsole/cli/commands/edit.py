@@ -14,8 +14,8 @@ from jobconsole.cli.commands.editor import assigned, edited
 from jobconsole.cli.commands.enqueue import checked_object
 from jobconsole.cli.failures import DONE, CommandError, Refused, UsageError, ask, confirm, fail, note, warn
 from jobconsole.cli.output import Output, has_terminal
+from jobconsole.cli.parser import Parser, add_change
 from jobconsole.cli.rollout import add_target
-from jobconsole.cli.root import Parser, add_change
 from jobconsole.cli.selection import canonical, find_id
 from jobconsole.cli.session import connected
 from queue_core.model.text import safe

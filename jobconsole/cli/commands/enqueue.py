@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from jobconsole.actions.schema import SchemaUnusable, validate_payload
 from jobconsole.cli.failures import DONE, UsageError, warn
 from jobconsole.cli.output import Output
-from jobconsole.cli.root import Parser, add_change, whole
+from jobconsole.cli.parser import Parser, add_change, whole
 from jobconsole.cli.session import check_target, settings_of
 from jobconsole.format.humanize import duration as length
 from jobconsole.format.humanize import plural

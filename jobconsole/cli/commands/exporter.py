@@ -10,7 +10,7 @@ import threading
 
 from jobconsole.cli.failures import DONE, UsageError
 from jobconsole.cli.output import Output
-from jobconsole.cli.root import Parser, add_globals, port, positive, whole
+from jobconsole.cli.parser import Parser, add_globals, port, positive, whole
 from jobconsole.cli.session import settings_of, start_log
 from jobconsole.settings import queue_of
 

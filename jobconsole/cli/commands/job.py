@@ -10,7 +10,7 @@ from jobconsole.cli.change import add_verb, operate
 from jobconsole.cli.commands import causes, edit, enqueue
 from jobconsole.cli.failures import DONE, UsageError, note
 from jobconsole.cli.output import Output
-from jobconsole.cli.root import Parser, add_verbs, whole
+from jobconsole.cli.parser import Parser, add_verbs, whole
 from jobconsole.cli.selection import (
     add_filters,
     canonical,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.commands.contexts import info_of, places_of
 from jobconsole.cli.failures import DONE, FAILED, UsageError, progress, warn
 from jobconsole.cli.output import Output, TextColumn, has_terminal
-from jobconsole.cli.root import Parser, add_debug, add_globals, whole
+from jobconsole.cli.parser import Parser, add_debug, add_globals, whole
 from jobconsole.cli.session import ending_signals, settings_of
 from jobconsole.settings import check_servers, read_settings
 from queue_core.model.addresses import mask

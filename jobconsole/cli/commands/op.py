@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.failures import DONE, FAILED, CommandError, fail, note, progress, warn
 from jobconsole.cli.immediate import TARGETS, can_change, in_turn, report_dry_run, report_unchanged, switch
 from jobconsole.cli.output import Output
-from jobconsole.cli.root import Parser, add_change, add_verbs, whole
+from jobconsole.cli.parser import Parser, add_change, add_verbs, whole
 from jobconsole.cli.session import connected
 from jobconsole.cli.submission import end_of_limit, run_to_end
 from jobconsole.cli.tables import operation_body, outcome, show_facts, show_operations, state_of_progress

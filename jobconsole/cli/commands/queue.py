@@ -12,8 +12,8 @@ from jobconsole.cli.change import confirm_new_queue
 from jobconsole.cli.failures import DONE, FAILED, Missing, note, progress, warn
 from jobconsole.cli.immediate import switch_each
 from jobconsole.cli.output import Output, TextColumn
+from jobconsole.cli.parser import Parser, add_change, add_verbs
 from jobconsole.cli.rollout import queue
-from jobconsole.cli.root import Parser, add_change, add_verbs
 from jobconsole.cli.selection import check_queue
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import QUEUES, operation_body, outcome, queue_body, show_table, state_of_progress

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from jobconsole.cli.failures import DONE, Refused, note, prompt
 from jobconsole.cli.output import Output
-from jobconsole.cli.root import Parser
+from jobconsole.cli.parser import Parser
 from jobconsole.cli.selection import add_filters, check_queue, check_signature, filter_of, hint_names, search
 from jobconsole.cli.session import connected
 from jobconsole.cli.submission import changed_one

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jobconsole.cli.failures import DONE, check_terminal, confirm
 from jobconsole.cli.immediate import in_turn, record, report_dry_run, report_switched, switch_each
 from jobconsole.cli.output import Output, TextColumn
-from jobconsole.cli.root import Parser, add_change, add_verbs
+from jobconsole.cli.parser import Parser, add_change, add_verbs
 from jobconsole.cli.session import connected
 from jobconsole.cli.tables import show_table
 from jobconsole.core.schedules import moment_at, state_of

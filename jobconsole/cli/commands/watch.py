@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jobconsole.cli.commands import launch
 from jobconsole.cli.failures import DONE, note
 from jobconsole.cli.output import Output, TextColumn, cut
-from jobconsole.cli.root import Parser, add_globals, duration, positive, whole
+from jobconsole.cli.parser import Parser, add_globals, duration, positive, whole
 from jobconsole.cli.session import connected
 from jobconsole.format import humanize
 from jobconsole.format.humanize import exact, plural

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from jobconsole.cli.failures import DONE, Missing, Unreachable, UsageError, check_terminal, confirm
 from jobconsole.cli.immediate import in_turn, record, report_dry_run
 from jobconsole.cli.output import Output
+from jobconsole.cli.parser import Parser, add_change, add_verbs, duration, port, positive, size, whole
 from jobconsole.cli.reload import GRACE, watch
 from jobconsole.cli.rollout import queue
-from jobconsole.cli.root import Parser, add_change, add_verbs, duration, port, positive, size, whole
 from jobconsole.cli.selection import NAMED_IDS
 from jobconsole.cli.session import connected, settings_of, start_log
 from jobconsole.cli.tables import WORKERS, show_table, worker_body
