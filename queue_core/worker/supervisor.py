@@ -229,8 +229,9 @@ class Service:
             self._exit, self._stops = EXIT_FAILED, 1
             return
         soon = now - place.started_at < YOUNG_SECONDS
-        if soon and code in (EXIT_USAGE, EXIT_REFUSED):
-            # Neither a wrong target nor a store of another version becomes right by trying again.
+        if (soon or note is None) and code in (EXIT_USAGE, EXIT_REFUSED):
+            # Neither a wrong target nor a store of another version becomes right by trying again, however long the
+            # start took: without a note it has not begun.
             self._exit = code
             self._stops = 1
             return

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from queue_core.client.logs import setup_logging
+from queue_core.worker import supervisor
 from queue_core.worker.options import ServiceOptions
 from queue_core.worker.supervisor import supervise
 
@@ -18,6 +19,7 @@ def main(target: str, options: str, folder: str) -> int:
         written.rename(Path(folder, "pids"))
 
     setup_logging("text")
+    supervisor.YOUNG_SECONDS = float(os.environ.get("SERVED_YOUNG", supervisor.YOUNG_SECONDS))
     return supervise(target, ServiceOptions.from_json(options), note)
 
 

@@ -166,6 +166,12 @@ def test_a_wrong_target_is_one_sentence(tmp_path: Path, target: str, said: str) 
         assert said in lines[0]
 
 
+def test_a_wrong_target_ends_the_service_also_where_the_start_took_long(tmp_path: Path) -> None:
+    with serving(tmp_path, "tests.conftest:jobs", {"SERVED_YOUNG": "0"}, processes=1) as service:
+        assert service.code() == 2
+        assert len(service.log.splitlines()) == 1, service.log
+
+
 def test_a_process_that_dies_at_its_start_is_not_replaced_at_once(tmp_path: Path) -> None:
     with serving(tmp_path, processes=1, environment={"SERVED_DIES": "1"}) as service:
         assert until(lambda: (tmp_path / "deaths").exists() and len((tmp_path / "deaths").read_text()) >= 2)
