@@ -18,6 +18,7 @@ from queue_core import ConfigurationError, InvalidJob, JobContext, JobQueue, Mid
 from queue_core.errors import ScheduleNotFound
 from queue_core.model.filters import parse
 from queue_core.model.job import Job, NewJob
+from queue_core.model.rules import QueueRules
 from queue_core.model.schedule import Announcement, PassedTick, Planned
 from queue_core.model.settings import JobsSettings
 from tests.conformance.working import PATIENCE, until, working
@@ -213,6 +214,19 @@ async def test_a_triggered_schedule_runs_now_and_ticks_as_before(jobs: JobQueue)
     assert (job.queue, job.priority, job.payload) == ("rare", -3, {"n": 2})
     assert await planned(jobs, "yearly") == before
     assert await jobs.schedules.ticks("yearly") == []
+
+
+async def test_a_triggered_schedule_brings_the_job_that_its_ticks_bring(mode_settings: JobsSettings) -> None:
+    """Also where this program has no task of its type; and in its place, where the queue has one order."""
+    lined = mode_settings.model_copy(update={"queues": {"line": QueueRules(fifo=True)}})
+    async with JobQueue(settings=lined) as jobs:
+        jobs.schedule("given", NEW_YEAR, "report", queue="line", priority=12)
+        await jobs.schedules.announce()
+        one = (await planned(jobs, "given")).schedule._replace(max_retries=7)
+        await jobs.schedule_store.announce([Announcement(one, 0.0)])
+        job = await jobs.inspector.get((await jobs.schedules.trigger("given")).id)
+    assert (job.queue, job.priority, job.max_retries) == ("line", 12, 7)
+    assert (job.ordering_key, one.ordering_key) == (QueueRules(fifo=True).key_of(None),) * 2
 
 
 async def test_a_schedule_of_a_type_that_others_have(jobs: JobQueue) -> None:

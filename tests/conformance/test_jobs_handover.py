@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from queue_core import JobContext, JobHandle, JobQueue
-from queue_core.errors import StoreUnavailable
+from queue_core.errors import InvalidJob, StoreUnavailable
 from queue_core.model import outcome as outcomes
 from queue_core.model.job import Claim, Outcome, Settled
 from queue_core.model.rules import QueueRules
@@ -118,11 +118,14 @@ async def test_a_lost_answer_loses_and_repeats_nothing(
     assert worker.refused == 0
 
 
+@pytest.mark.parametrize("error", [StoreUnavailable("store", "the claim fails"), InvalidJob("the claim cannot be")])
 async def test_a_claim_that_cannot_be_carried_out_keeps_no_end_from_being_stored(
-    jobs: JobQueue, ran: list[int], monkeypatch: pytest.MonkeyPatch
+    jobs: JobQueue, ran: list[int], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
+    """Whatever becomes of the ends in that trip."""
+
     async def refuse(real: Handing, outcomes: Sequence[Outcome], requests: Sequence[ClaimRequest]) -> Answer:
-        raise StoreUnavailable("store", "the claim fails, whatever becomes of the ends")
+        raise error
 
     instead(jobs, monkeypatch, refuse)
     handles = await fill(jobs, 5, ordering_key=KEY)
@@ -256,6 +259,29 @@ async def test_a_slot_is_not_handed_on_for_ever(jobs: JobQueue, ran: list[int]) 
             requests = worker._fetcher.ask([outcomes.cancelled(claim, 0)], held)
             worker._fetcher.give_up(requests)
             assert (len(requests), ran) == (asked, [])
+
+
+async def test_a_slot_is_handed_on_to_no_more_jobs_than_a_worker_may_run(jobs: JobQueue, ran: list[int]) -> None:
+    """Nor is it lost with a claim whose answer does not come."""
+    await jobs.enqueue("task", {"number": 0}, ordering_key=KEY)
+    (claim,) = await jobs.store.claim(ClaimRequest("default", "w", None, 1, 300.0))
+    held = {claim.id: RunningAttempt(claim, time.monotonic())}
+    async with working(jobs, lease=LEASE, concurrency=1) as worker:
+        for left, asked in ((1, 1), (1, 1), (0, 0)):
+            worker.limit_jobs(left)
+            requests = worker._fetcher.ask([outcomes.cancelled(claim, 0)], held)
+            worker._fetcher.give_up(requests)
+            assert (len(requests), ran) == (asked, [])
+
+
+async def test_nothing_is_claimed_behind_what_is_given_back(jobs: JobQueue, ran: list[int]) -> None:
+    """It would be the same job, once more."""
+    await jobs.enqueue("task", {"number": 0}, ordering_key=KEY)
+    (claim,) = await jobs.store.claim(ClaimRequest("default", "w", None, 1, 300.0))
+    held = {claim.id: RunningAttempt(claim, time.monotonic())}
+    async with working(jobs, lease=LEASE) as worker:
+        assert worker._fetcher.ask([outcomes.released(claim, 0)], held) == []
+    assert ran == []
 
 
 async def test_of_several_ends_the_longest_turn_counts(jobs: JobQueue, ran: list[int]) -> None:

@@ -1,6 +1,7 @@
 """Soft time limits, and how handlers hear that they shall end."""
 
 import asyncio
+import contextlib
 import threading
 import time
 
@@ -54,6 +55,21 @@ async def test_the_handler_may_still_finish(jobs: JobQueue) -> None:
 
     async with working(jobs):
         assert await (await slow.enqueue()).result(PATIENCE) == "in part"
+
+
+async def test_who_goes_on_is_not_being_cancelled_any_more(jobs: JobQueue) -> None:
+    """A group of tasks that it opens then would take the limit for a cancellation of its own."""
+
+    @jobs.task(soft_timeout=0.1, timeout=PATIENCE)
+    async def slow() -> int:
+        with contextlib.suppress(SoftTimeLimitExceeded):
+            await asyncio.Event().wait()
+        task = asyncio.current_task()
+        assert task is not None
+        return task.cancelling()
+
+    async with working(jobs):
+        assert await (await slow.enqueue()).result(PATIENCE) == 0
 
 
 async def test_or_ask_for_another_attempt(jobs: JobQueue) -> None:

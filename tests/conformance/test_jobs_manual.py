@@ -1,7 +1,7 @@
 """Jobs claimed one by one, without a Worker: the same protocol, the same fence."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,7 +20,7 @@ from queue_core import (
     Status,
 )
 from queue_core.errors import FilterError
-from queue_core.model.job import new_id
+from queue_core.model.job import Ready, new_id
 from queue_core.model.operation import Author, MemberVerb, OperationRequest
 from queue_core.worker.manual import ClaimedJob
 from tests.conformance.making import new_job
@@ -109,6 +109,32 @@ async def test_release_goes_back_to_its_place_without_using_an_attempt(jobs: Job
     assert last.id == second.id
     assert await last.reschedule(delay=60) is Status.SCHEDULED
     assert (await jobs.get(second.id)).status is Status.SCHEDULED
+
+
+async def test_workers_hear_of_what_a_program_claims_and_gives_back(
+    jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else they would look for a job that is taken, and learn of one that is ready from the audit."""
+    assert jobs.dispatcher is not None
+    told: list[tuple[str, list[str]]] = []
+    offer, forget = jobs.dispatcher.offer, jobs.dispatcher.forget
+
+    async def offering(ready: Sequence[Ready]) -> None:
+        told.append(("offered", [one.id for one in ready]))
+        await offer(ready)
+
+    async def forgetting(queue: str, ids: Sequence[str]) -> None:
+        told.append((f"forgotten in {queue}", list(ids)))
+        await forget(queue, ids)
+
+    monkeypatch.setattr(jobs.dispatcher, "offer", offering)
+    monkeypatch.setattr(jobs.dispatcher, "forget", forgetting)
+    handle = await jobs.enqueue("any")
+    job = await claimed(jobs)
+    assert ("forgotten in default", [handle.id]) in told
+    told.clear()
+    await job.release()
+    assert ("offered", [handle.id]) in told
 
 
 async def test_refresh_prolongs_the_lease_and_tells_progress(jobs: JobQueue) -> None:

@@ -206,6 +206,29 @@ async def test_a_slow_hook_does_not_hold_up_the_jobs(jobs: JobQueue) -> None:
         await until(all_told)
 
 
+async def test_a_worker_s_end_waits_for_hooks(jobs: JobQueue) -> None:
+    begun, told = asyncio.Event(), []
+
+    class Slow(Middleware):
+        async def after_settle(self, job: SettledJob) -> None:
+            begun.set()
+            for _ in range(100):
+                await asyncio.sleep(0)
+            told.append(job.id)
+
+    jobs.middleware(Slow())
+
+    @jobs.task
+    async def quick() -> None: ...
+
+    async with working(jobs):
+        handles = await quick.enqueue_many([{}] * 20)
+        await begun.wait()
+        for handle in handles:
+            await until_status(jobs, handle.id, "completed")
+    assert sorted(told) == sorted(handle.id for handle in handles)
+
+
 async def test_cancelling_reaches_the_handler_through_the_hooks(jobs: JobQueue) -> None:
     recorder = jobs.middleware(Recorder())
     started = asyncio.Event()

@@ -174,6 +174,13 @@ async def test_jobs_of_one_unique_key_in_a_list_need_room_for_one(ruled: Ruled) 
     assert [one.created for one in written] == [True, False, False]
 
 
+async def test_one_job_twice_in_a_list_needs_room_for_one(ruled: Ruled) -> None:
+    world = await ruled(limit=1)
+    job = new_job()
+    written = await world.store.insert([job, job])
+    assert [one.id for one in written] == [job.id, job.id]
+
+
 async def test_an_operator_s_retry_may_exceed_it_and_counts(ruled: Ruled) -> None:
     world = await ruled(limit=1)
     dead = await world.ended("dead")

@@ -225,6 +225,14 @@ async def test_a_unique_key_is_free_behind_a_moved_job(world: World) -> None:
     assert here.created
 
 
+async def test_a_key_for_a_time_stays_behind_a_moved_job(world: World) -> None:
+    """Whatever becomes of its job, nor where it goes."""
+    moved = await world.insert(unique_key="task:a", unique_seconds=600.0)
+    await move(world, moved)
+    (here,) = await world.store.insert([_new(unique_key="task:a", unique_seconds=600.0)])
+    assert (here.id, here.created) == (moved, False)
+
+
 async def test_a_moved_job_stays_where_it_is_in_lists(world: World) -> None:
     moved = await world.insert(unique_key="k")
     await world.advance(5)

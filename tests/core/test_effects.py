@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 
 import pytest
 
@@ -69,12 +69,17 @@ async def test_no_enqueue_waits_for_offers(jobs: JobQueue, dispatcher: HangingDi
 
 
 async def test_what_waits_to_be_told_is_bounded(
-    jobs: JobQueue, dispatcher: HangingDispatcher, caplog: pytest.LogCaptureFixture
+    jobs: JobQueue, dispatcher: HangingDispatcher, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Who listens learns that there is more than it hears of."""
+    gaps: list[Collection[str]] = []
+    monkeypatch.setattr(jobs.bus, "report_gap", gaps.append)
     async with asyncio.timeout(PATIENCE):
         for _ in range(MAX_WAITING_JOBS // 1000 + 10):
             await jobs.enqueue_many("anything", [{}] * 1000)
     assert jobs._enqueuer._effects._jobs <= MAX_WAITING_JOBS
+    assert len(gaps) >= 9
+    assert set().union(*gaps) == {"default"}
     assert caplog.text.count("the audit offers what comes now") == 1
     dispatcher.answers.set()
     await jobs._enqueuer.drain()

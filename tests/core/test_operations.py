@@ -133,14 +133,14 @@ async def test_a_step_changes_as_many_as_the_rate_gives_in_a_quarter_of_a_second
 
 async def test_what_a_step_has_changed_is_offered_and_published(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else workers hear of it with the audit, and subscribers never."""
-    offered: list[str] = []
-    retried: list[str] = []
+    offered: list[tuple[str, str]] = []
+    retried: list[tuple[str, str]] = []
 
     async def offer(ready: Sequence[Ready]) -> None:
-        offered.extend(one.id for one in ready)
+        offered.extend((one.id, one.queue) for one in ready)
 
     async def publish(events: Sequence[Event]) -> None:
-        retried.extend(event.id for event in events if event.event == EventName.RETRIED)
+        retried.extend((event.id, event.queue) for event in events if event.event == EventName.RETRIED)
 
     async with JobQueue(memory=True) as jobs:
         ids = await dead_jobs(jobs, 3)
@@ -148,7 +148,8 @@ async def test_what_a_step_has_changed_is_offered_and_published(monkeypatch: pyt
         monkeypatch.setattr(jobs.dispatcher, "offer", offer)
         monkeypatch.setattr(jobs.bus, "publish", publish)
         await jobs.operations.run(submitted.number)
-    assert offered == retried == ids
+    assert [job_id for job_id, _ in offered] == ids
+    assert retried == offered, "who listens to their queue hears of them"
 
 
 @pytest.mark.parametrize("error", [ValueError("no such thing"), REFUSED])

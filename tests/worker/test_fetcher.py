@@ -11,6 +11,7 @@ import pytest
 
 from queue_core import JobContext, JobQueue, SchemaMissing
 from queue_core.delivery.audit import DeliveryAudit
+from queue_core.errors import StoreUnavailable
 from queue_core.model.job import Claim
 from queue_core.model.rules import AHEAD_SECONDS
 from queue_core.model.states import Status
@@ -18,6 +19,7 @@ from queue_core.ports.delivery import Nomination
 from queue_core.ports.store import ClaimRequest
 from queue_core.worker import leader
 from queue_core.worker.runner import Runner
+from queue_core.worker.worker import Worker
 from tests.around import Around
 from tests.conformance.working import until, working
 from tests.waiting import PATIENCE, eventually
@@ -149,6 +151,26 @@ async def test_a_queue_that_holds_jobs_back_is_looked_at_again_before_the_audit_
             assert await handle.result(PATIENCE) == "done"
 
 
+async def test_of_several_queues_no_more_is_claimed_than_there_is_room_for() -> None:
+    """Where no dispatcher is, one is asked after the other."""
+    jobs, _ = breaking_queue()
+    jobs._backend = jobs._backend._replace(dispatcher=None)
+    jobs._enqueuer._backend = jobs._backend
+    gate = asyncio.Event()
+
+    @jobs.task(timeout=0)
+    async def work() -> None:
+        await gate.wait()
+
+    async with jobs:
+        await jobs.enqueue_many("work", [{}] * 2, queue="few")
+        await jobs.enqueue_many("work", [{}] * 5, queue="many")
+        async with working(jobs, queues=("many", "few"), concurrency=3) as worker:
+            assert await eventually(lambda: worker._runner.busy == 3)
+            assert sorted(one.claim.queue for one in worker._held.values()) == ["few", "few", "many"]
+            gate.set()
+
+
 async def test_jobs_of_a_queue_with_a_rate_have_to_start_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """They took their tokens when they were claimed, and a rate counts starts."""
     within: dict[str, float] = {}
@@ -276,3 +298,27 @@ async def test_the_store_away_is_waited_for_with_patience(jobs: JobQueue, store:
         assert store.calls["claim"] - before <= 2 + 12 * (loop.time() - started), "it asks less and less often"
         store.away = False
         assert await handle.result(PATIENCE) == "done"
+
+
+async def test_each_time_that_the_store_is_away_the_first_tries_are_close_together(
+    jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it was away before."""
+    pauses: list[float] = []
+    turns = [*[StoreUnavailable("memory", "away")] * 6, None, *[StoreUnavailable("memory", "away")] * 2]
+    fetching = Worker(jobs, queues=["default"])._fetcher
+
+    async def fetch(limit: int) -> None:
+        if not turns:
+            raise asyncio.CancelledError
+        if (turn := turns.pop(0)) is not None:
+            raise turn
+
+    async def noting(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(fetching, "_fetch", fetch)
+    monkeypatch.setattr(asyncio, "sleep", noting)
+    with pytest.raises(asyncio.CancelledError):
+        await fetching.run()
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 0.1, 0.2]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from queue_core import JobContext, JobQueue
 from queue_core.model.job import Stray
+from queue_core.worker import claims as numbers
 from queue_core.worker.claims import Claims
 from tests.conformance.working import PATIENCE, working
 
@@ -35,6 +38,25 @@ def test_an_answer_that_came_too_late_is_in_doubt_and_the_next_one_to_the_same_c
     assert claims.void() == (False, number), "none is on its way"
     claims.begin("work", number)
     assert claims.answered(number)
+
+
+def test_where_another_server_has_taken_over_no_claim_is_asked_for_that_is_on_its_way() -> None:
+    """The jobs that it gives would be given back while they begin."""
+    claims = Claims()
+    first, second, third = (claims.begin("work") for _ in range(3))
+    claims.answered(first)
+    claims.answered(third)
+    claims.note_takeover()
+    assert claims.doubt_until() == first
+    claims.answered(second)
+    assert claims.doubt_until() == third
+
+
+def test_behind_the_last_number_comes_the_first_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No database keeps a larger one, and a claim that it refuses would be the end of all claims."""
+    monkeypatch.setattr(numbers, "MAX_NUMBER", 3)
+    claims = Claims()
+    assert [claims.begin("work") for _ in range(5)] == [1, 2, 3, 1, 2]
 
 
 async def test_what_is_held_is_not_given_back(jobs: JobQueue) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from math import inf
 
 import pytest
 
@@ -88,6 +89,18 @@ async def test_what_waits_of_a_worker_is_bounded(book: Book, journal: Journal, m
     assert book.lines("a")[-1] == 2
     assert len(book.lines("b")) <= 10
     assert book.lines("b")[-1] == 100
+
+
+async def test_what_is_written_makes_room_for_others(
+    book: Book, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a worker would lose lines from the day on which it has written so many characters in all."""
+    monkeypatch.setattr(journals, "MAX_BYTES", 20)
+    one = attempt(journal)
+    for _ in range(10):
+        assert [one.log("x" * 8), one.log("y" * 8)] == [False, False]
+        await journal.write()
+    assert book.lines("a") == list(range(1, 21))
 
 
 async def test_lines_are_kept_while_the_store_is_away(book: Book, journal: Journal) -> None:
@@ -239,6 +252,9 @@ async def test_a_childs_gathered_lines_do_not_wait_for_its_next_one() -> None:
     for _ in range(LINES_AT_ONCE + 3):
         relay.log("x")
     assert await eventually(lambda: said[-1][-1][0] == LINES_AT_ONCE + 3)
+    relay._since, relay._at_once = inf, LINES_AT_ONCE  # the window goes on
+    relay.log("later")
+    assert await eventually(lambda: said[-1][-1][1] == "later"), "nor do those of another time"
 
 
 async def test_lines_of_jobs_that_run_in_a_test() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from queue_core.errors import StoreUnavailable
 from queue_core.ports.store import Neighbour
 from queue_core.worker import neighbours
 from tests.architecture.sources import ROOT
@@ -92,6 +93,8 @@ class Watching:
         self.registered = {"other": process}
         self.written_off: list[str] = []
         self.asked = 0
+        # how often the store is away before it writes one off
+        self.away = 0
         self.watch = neighbours.Neighbours(self, self.reclaim)  # type: ignore[arg-type]
         self.watch.ask = self.ask
         self.answers = True
@@ -107,6 +110,9 @@ class Watching:
 
     async def write_off(self, workers: Sequence[str], place: str) -> None:
         assert place == neighbours.place()
+        if self.away:
+            self.away -= 1
+            raise StoreUnavailable("memory", "away")
         self.written_off += workers
 
     async def reclaim(self) -> int:
@@ -151,3 +157,19 @@ async def test_one_that_has_not_is_warned_about_once(
     await watching.watch.check()
     assert caplog.messages == [GONE]
     assert watching.asked == 1
+
+
+@pytest.mark.parametrize("away", [0, 6])
+async def test_it_is_written_off_again_and_again(ended: str, away: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may carry out its last claims after its end. A store that is away is tried again each time."""
+    monkeypatch.setattr(neighbours, "WRITE_OFF_DELAYS", (0.0, 0.05, 0.1, 0.15))
+    watching = Watching(ended)
+    watching.away = away
+    running = asyncio.create_task(watching.watch.run())
+    try:
+        assert await eventually(lambda: not watching.away and not watching.watch._gone and bool(watching.written_off))
+    finally:
+        running.cancel()
+    assert watching.away == 0
+    if not away:
+        assert len(watching.written_off) > 1
