@@ -56,6 +56,16 @@ async def test_older_completed_jobs(world: World) -> None:
         assert (found.completed.id, found.older) == (ids[place], older)
 
 
+async def test_a_completed_job_is_not_compared_with_itself(world: World) -> None:
+    before = await completed(world, {"n": 1})
+    await world.advance(1)
+    job_id = await completed(world, {"n": 2})
+    found = await compare(world.inspector, job_id)
+    assert found.completed is not None
+    assert (found.completed.id, found.older) == (before, False)
+    assert lines(found) == [("~", "n", "2", "1")]
+
+
 async def test_nothing_to_compare_with(world: World) -> None:
     job_id = await died(world, {"n": 9})
     found = await compare(world.inspector, job_id)

@@ -54,6 +54,21 @@ async def test_what_ran_and_waited_before_there_were_rules_counts(ruled: Ruled) 
 
 
 @pytest.mark.parametrize("nominated", [False, True])
+async def test_where_more_run_than_may_by_now_none_begins(ruled: Ruled, nominated: bool) -> None:
+    """The rule was changed, and programs that have the former one go on."""
+    before = await ruled(concurrency=3)
+    if before.store.name == "memory":
+        pytest.skip("no other program has it")
+    jobs = await before.insert_many(5)
+    claims = await before.claim(3)
+    world = await ruled(concurrency=1)
+    for claim in claims:
+        assert await world.claim_ids(ids=jobs[3:] if nominated else None) == []
+        await world.settle(claim, "completed")
+    assert await world.claim_ids(ids=jobs[3:] if nominated else None) == jobs[3:4]
+
+
+@pytest.mark.parametrize("nominated", [False, True])
 async def test_what_one_process_has_started_counts_for_another_that_has_counted_before(
     ruled: Ruled, nominated: bool
 ) -> None:

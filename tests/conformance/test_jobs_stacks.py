@@ -101,6 +101,27 @@ async def test_requests_are_bounded_and_answered_once(world: World) -> None:
     await asyncio.to_thread(heart.close)
 
 
+async def test_what_was_taken_stays_and_a_request_without_an_answer_is_over_in_time(world: World) -> None:
+    claim = await world.running(lease=3600.0)
+    heart = world.store.open_heartbeat()
+    taken, over = await world.store.ask_stack(claim.id), await world.store.ask_stack(claim.id)
+    assert taken is not None
+    assert over is not None
+    first, _ = await asyncio.to_thread(heart.stack_requests, taken.worker)
+    await asyncio.to_thread(heart.give_stack, first, "{}")
+    await world.advance(120)
+    asked = await world.store.ask_stack(claim.id)
+    assert asked is not None
+    requests = await asyncio.to_thread(heart.stack_requests, taken.worker)
+    # no test turns the clock of a server on
+    left = [over.number, asked.number][world.store.name in {"memory", "sqlite"} :]
+    assert [one.number for one in requests] == left
+    assert [one.number for one in await world.store.stacks(claim.id)] == [taken.number]
+    for request in requests:
+        await asyncio.to_thread(heart.give_stack, request, "{}")
+    await asyncio.to_thread(heart.close)
+
+
 async def test_two_who_ask_at_once_are_both_answered(world: World) -> None:
     claim = await world.running()
     asked = [await world.store.ask_stack(claim.id) for _ in range(2)]

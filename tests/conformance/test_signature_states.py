@@ -158,6 +158,17 @@ async def test_muted_for_a_time(world: World) -> None:
     assert await word(world) == "known"
 
 
+async def test_an_owner_or_a_note_ends_no_mute(world: World) -> None:
+    """Who takes it, or writes about it, leaves it as it is, as where it is resolved."""
+    signatures = signatures_of(world)
+    await die(world)
+    for state in ("muted", "resolved"):
+        await (signatures.mute(SIGNATURE, for_="4h") if state == "muted" else signatures.resolve(SIGNATURE))
+        await signatures.own(SIGNATURE, "bo")
+        await signatures.note(SIGNATURE, "smtp-2 is down")
+        assert await word(world) == state
+
+
 async def test_muted_until_it_grows(world: World) -> None:
     await die(world)
     await signatures_of(world).mute(SIGNATURE, until_growth=3)

@@ -12,6 +12,13 @@ def conformance(mode: str, name: str, file: str, tests: str, *patches: Patch, bl
 
 
 SQLITE = (
+    Mutant(
+        "sqlite-more-messages-wait-for-the-next-commit",
+        f"{STORES}/sqlite/delivery.py",
+        (("version if len(rows) < MESSAGES_PER_READ else (0, 0)", "version"),),
+        ("sqlite/test_delivery.py",),
+        "read_on_at_once",
+    ),
     conformance("sqlite", "fence", "settle.py", "stale", (" or job.token != outcome.token:", ":")),
     conformance(
         "sqlite",
@@ -260,6 +267,13 @@ SQLITE = (
     ),
 )
 MEMORY = (
+    conformance(
+        "memory",
+        "keys-for-a-time-go-with-their-job",
+        "state.py",
+        "operations_moving",
+        ("if self._held.get(key) == (job_id, None):", 'if self._held.get(key, ("", None))[0] == job_id:'),
+    ),
     conformance(
         "memory",
         "fence",

@@ -510,4 +510,11 @@ REDIS = (
         "operations_ramp",
         ("number(skipped) + number(errored)", "number(skipped)"),
     ),
+    lua(
+        "a-job-that-is-twice-in-a-list-needs-room-for-two",
+        "capacity",
+        "check_capacity",
+        "limits",
+        ("not seen[id] and redis", "redis"),
+    ),
 )

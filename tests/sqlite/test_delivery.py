@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import time
 from collections.abc import AsyncIterator
+from math import inf
 from pathlib import Path
 
 import pytest
 
 from queue_core.errors import StoreUnavailable
-from queue_core.model.events import Event, EventName
+from queue_core.model.events import Event, EventBatch, EventName
 from queue_core.queue import JobQueue
 from queue_core.stores.sqlite import delivery
 from queue_core.stores.sqlite.delivery import ALL_QUEUES_INTERVAL, FileWatcher
-from queue_core.stores.sqlite.session import SqliteFile
+from queue_core.stores.sqlite.session import SqliteFile, Transaction
+from queue_core.stores.sqlite.store import SqliteStore
+from queue_core.testing import FakeClock
 from tests.conformance.making import QUEUE, TYPE, new_job, outcome
 from tests.conformance.working import PATIENCE, until, working
 from tests.sqlite.conftest import NewFile
@@ -105,8 +109,6 @@ async def test_a_hint_that_was_not_followed_comes_again(new_file: NewFile, monke
     monkeypatch.setattr("queue_core.stores.sqlite.delivery.ALL_QUEUES_INTERVAL", 0.2)
     file = new_file()
     watcher = FileWatcher(file)
-    from queue_core.stores.sqlite.store import SqliteStore
-
     await SqliteStore(file).insert([new_job()])
     watcher.start()
     for _ in range(3):
@@ -198,10 +200,9 @@ async def test_who_is_too_far_behind_is_told_of_a_gap(
     batches = mine.bus.subscribe()
     await heard_of(batches, Event(EventName.COMPLETED, "a", new_job().id), other)
     file = new_file()
-    message = '{"v":1,"queue":"a","gen":"x","n":%d,"at":1.0,"events":[]}'
 
-    def flood(transaction: object) -> None:
-        delivery.notify(transaction, "somebody", [message % n for n in range(50)])  # type: ignore[arg-type]
+    def flood(transaction: Transaction) -> None:
+        delivery.notify(transaction, "somebody", [message(n) for n in range(50)])
 
     await file.write(flood)
     numbers = []
@@ -217,10 +218,64 @@ async def test_who_is_too_far_behind_is_told_of_a_gap(
     assert -1 in numbers[:-3]
 
 
-async def test_messages_and_listeners_go(new_file: NewFile, path: Path) -> None:
-    from queue_core.stores.sqlite.store import SqliteStore
-    from queue_core.testing import FakeClock
+def message(number: int, who: str = "x") -> str:
+    """Return a message of a process, with an event."""
+    body = {"v": 1, "queue": "a", "gen": who, "n": number, "at": 1.0}
+    return json.dumps(body | {"events": [Event(EventName.COMPLETED, "a", f"job {number}").body()]})
 
+
+async def numbers_of(batches: AsyncIterator[EventBatch], last: int) -> list[tuple[int, bool]]:
+    """Return the numbers of the messages of process x, up to the last one, each with whether there is a gap before."""
+    numbers = []
+    async with asyncio.timeout(PATIENCE):
+        async for batch in batches:
+            if batch.generation == "x":
+                numbers.append((batch.number, batch.gap))
+                if batch.number == last:
+                    break
+    return numbers
+
+
+async def test_more_than_one_read_of_messages_is_read_on_at_once(
+    mine: JobQueue, other: JobQueue, new_file: NewFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although nothing is written any more."""
+    monkeypatch.setattr(delivery, "MESSAGES_PER_READ", 4)
+    for name in ("ALL_QUEUES_INTERVAL", "LISTENER_RENEWAL"):  # it has no other reason to look again
+        monkeypatch.setattr(delivery, name, inf)
+    batches = mine.bus.subscribe()
+    await heard_of(batches, Event(EventName.COMPLETED, "a", new_job().id), other)
+    await other.close()
+
+    def tell(transaction: Transaction) -> None:
+        delivery.notify(transaction, "somebody", [message(number) for number in range(1, 15)])
+
+    await new_file().write(tell)
+    assert await numbers_of(batches, 14) == [(number, False) for number in range(1, 15)]
+
+
+async def test_a_number_that_is_missing_is_a_gap(mine: JobQueue, other: JobQueue, new_file: NewFile) -> None:
+    """What a process could not write shows so to all others."""
+    batches = mine.bus.subscribe()
+    await heard_of(batches, Event(EventName.COMPLETED, "a", new_job().id), other)
+
+    def tell(transaction: Transaction) -> None:
+        delivery.notify(transaction, "somebody", [message(1), message(2), message(1, "y"), message(4), message(5)])
+
+    await new_file().write(tell)
+    assert await numbers_of(batches, 5) == [(1, False), (2, False), (4, True), (5, False)]
+
+
+async def test_who_listens_is_not_forgotten(new_file: NewFile) -> None:
+    """Else nobody writes events for it, until it says again that it listens."""
+    file = new_file()
+    await file.write(lambda transaction: delivery.register(transaction, "somebody"))
+    await SqliteStore(file).upkeep()
+    assert await file.read(lambda transaction: delivery.heard(transaction, "me"))
+    assert not await file.read(lambda transaction: delivery.heard(transaction, "somebody"))
+
+
+async def test_messages_and_listeners_go(new_file: NewFile, path: Path) -> None:
     clock = FakeClock()
     file: SqliteFile = new_file(clock=clock)
 
