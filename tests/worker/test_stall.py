@@ -313,6 +313,34 @@ def test_the_time_for_which_all_of_the_process_stood_still_is_no_delay_of_its_lo
     assert blamed == []
 
 
+def test_a_loop_that_stands_still_again_is_reported_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once each time: what waits for a slot by then was claimed after the first time."""
+    now, step = 0.0, LAG_SECONDS / 2
+    # whether the loop answers when it is asked
+    answers = iter([True, *[False] * 6, True, *[False] * 6])
+    stalled: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        nonlocal now
+        now += step
+        return len(asked) == 14
+
+    def ask(answer: Callable[[], None]) -> None:
+        asked.append(now)
+        if next(answers):
+            answer()
+
+    asked: list[float] = []
+    monkeypatch.setattr(attempt, "time", SimpleNamespace(monotonic=lambda: now))
+    patience = Patience(stall=LAG_SECONDS * 1.5, wedged=PATIENCE)
+    watchdog = Watchdog(lambda *_: None, patience, lambda: stalled.append(now), None)
+    monkeypatch.setattr(watchdog, "_stop", SimpleNamespace(wait=wait))
+    monkeypatch.setattr(watchdog, "_report", lambda *_: None)
+    watchdog._run(cast("asyncio.AbstractEventLoop", SimpleNamespace(call_soon_threadsafe=ask)), 0)
+    # The fourth time that it does not answer is the first that is too long.
+    assert stalled == [asked[4], asked[11]]
+
+
 async def test_what_an_unread_answer_to_the_end_of_others_holds_is_given_back(
     jobs: JobQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

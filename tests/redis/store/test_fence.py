@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+from redis.asyncio import Redis
 
 from queue_core.redis import scripts
-from tests.conformance.making import LEASE
+from tests.conformance.making import LEASE, QUEUE
 from tests.conformance.world import World
 
 CLAUSE = "status == 'running' and held == token"
@@ -45,3 +46,16 @@ async def test_a_zombie_is_refused(world: World) -> None:
 @pytest.mark.usefixtures("without_fence")
 async def test_without_the_fence_it_is_not(world: World) -> None:
     assert await zombie(world)
+
+
+async def test_tokens_rise_though_the_clock_of_another_server_was_ahead(
+    world: World, client: Redis, redis_prefix: str
+) -> None:
+    """Behind a failover: who lets in only what has a greater token would refuse the job for as long as that."""
+    claim = await world.ended("dead")
+    ahead = claim.token + 3600 * 10**9
+    await client.hset(f"{redis_prefix}{{{QUEUE}}}:job:{claim.id}", "token", ahead)  # type: ignore[misc]
+    await world.change("retry", [claim.id])
+    renewed = (await world.job(claim.id)).token
+    assert renewed > ahead
+    assert (await world.claim_job(claim.id)).token > renewed
