@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Annotated, Literal, NamedTuple, TypedDict
 from zlib import crc32
@@ -107,7 +107,9 @@ def parse_moment(text: str) -> datetime:
     """
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        if moment.tzinfo is not None:
+            moment.astimezone(UTC)
+    except (ValueError, OverflowError):  # the first and the last hours of the calendar are none everywhere
         raise ValueError(f"'{text}' is no time; write it as in 2030-01-31T09:00:00+01:00") from None
     if moment.tzinfo is None:
         raise ValueError(f"'{text}' has no time zone; add one, as in {moment.isoformat()}Z")

@@ -25,6 +25,7 @@ from queue_core.ports.store import JobStore
 from queue_core.threads import DaemonThreads
 from queue_core.worker.attempt import MainTask, RunningAttempt
 from queue_core.worker.children.pool import Isolation, ProcessPool, is_suspect
+from queue_core.worker.children.starter import ChildStarter
 from queue_core.worker.execution import ExecutionContext, Handlers, code_of, execute
 from queue_core.worker.journal import EventPublisher
 from queue_core.worker.settler import AnySettler
@@ -76,12 +77,11 @@ class Runner:
         self._worker, self._max_losses = plan.worker, plan.max_losses
         lifespan = plan.lifespan or Lifespan(())
         leaves = bool(lifespan)
-        self._isolation = (
-            None
-            if plan.target is None
-            else Isolation(plan.target, plan.worker, plan.max_losses, lambda: self.draining, plan.children, leaves)
-        )
-        self._pool = None if plan.target is None else ProcessPool(plan.target, plan.worker, plan.children, leaves)
+        self._isolation = self._pool = None
+        if plan.target is not None:
+            starter = ChildStarter(plan.target, plan.worker, plan.max_losses)
+            self._isolation = Isolation(starter, lambda: self.draining, plan.children, leaves)
+            self._pool = ProcessPool(starter, plan.children, leaves)
         self._settler = settler
         self._publisher = publisher
         self._held = held
@@ -290,7 +290,7 @@ class Runner:
             if definition.timeout and not definition.process:
                 attempt.deadline = time.monotonic() + definition.timeout
             if definition.process and self._pool is not None:
-                return await self._pool.execute(attempt, definition, self._limits)
+                return await self._pool.execute(attempt, definition)
             return await execute(attempt, definition, self._around)
         except asyncio.CancelledError as error:
             return self._stopped(attempt, definition, error)

@@ -47,8 +47,6 @@ PASSES_ON: Mapping[str, str] = {
     "queue_core/worker/fetcher.py:Fetcher.pause_claims": "names what the change of an event means",
     "queue_core/worker/fetcher.py:Fetcher.resume": "names what the change of an event means",
     "queue_core/worker/heartbeat.py:Heartbeat.hand_back": "names what the change of an event means",
-    "queue_core/worker/children/pool.py:Isolation.stop_starting": "both kinds of children are held back alike",
-    "queue_core/worker/children/pool.py:ProcessPool.stop_starting": "both kinds of children are held back alike",
     "queue_core/worker/worker.py:Worker.drop": "the worker listens to its heartbeat",
     "queue_core/worker/worker.py:Worker.release": "the worker listens to its heartbeat",
     "queue_core/worker/worker.py:Worker.stop_jobs": "the worker listens to its heartbeat",

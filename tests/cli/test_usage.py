@@ -53,6 +53,8 @@ WRONG = {
     "job retry --all 0197": "give either ids or filters, not both",
     "job retry --all --rate fast": "argument --rate: 'fast' is no rate; write for example 100/s, 90/m or 1000/h; "
     "see 'jobconsole job retry --help'",
+    "dlq retry --all --begin-at 0001-01-01T00:00+14:00": "argument --begin-at: '0001-01-01T00:00+14:00' is no time; "
+    "write it as in 2030-01-31T09:00:00+01:00; see 'jobconsole dlq retry --help'",
     "job retry --all --rate 0": "argument --rate: a rate is more than 0: 0.0; see 'jobconsole job retry --help'",
     "job retry --all --stop-if 101": "argument --stop-if: '101' is not a percentage from 0 to 100; "
     "see 'jobconsole job retry --help'",

@@ -19,6 +19,8 @@ from queue_core import JobContext, JobQueue, Retry, SoftTimeLimitExceeded
 
 if slow := os.environ.get("SLOW_CHILDREN"):
     time.sleep(float(slow))
+if (broken := os.environ.get("BROKEN_CHILDREN")) and Path(broken).exists():
+    raise ImportError("half of a release")
 
 jobs = JobQueue(memory=True)
 ONCE = Retry(max_retries=1, delay=0.01)

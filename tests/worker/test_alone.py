@@ -14,6 +14,7 @@ import pytest
 from queue_core import JobHandle, JobQueue
 from queue_core.model.settings import JobsSettings
 from queue_core.ports.store import ClaimRequest
+from queue_core.worker.children import starter
 from tests.conformance.working import PATIENCE, until, working
 from tests.worker import process_tasks
 
@@ -79,6 +80,26 @@ async def test_neither_the_wait_nor_the_imports_count_as_run_time(monkeypatch: p
             assert len({await handle.result(PATIENCE) for handle in handles}) == 2
         runs = [await jobs.inspector.get(handle.id) for handle in handles]
     assert [job.retry_count for job in runs] == [0, 0]
+
+
+async def test_no_losses_are_counted_faster_while_the_program_cannot_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them would be buried within a minute."""
+    monkeypatch.setattr(starter, "FIRST_PAUSE", 10 * PATIENCE)
+    monkeypatch.setenv("BROKEN_CHILDREN", str(tmp_path))
+    async with opened(1) as jobs:
+        handles = await suspects(jobs, 3, "alone_at_once")
+        async with working(jobs, target=TARGET, stops=True) as worker:
+
+            async def lost() -> bool:
+                return max([(await jobs.inspector.get(handle.id)).losses for handle in handles]) > 2
+
+            await until(lost)
+            worker.stop()
+        ends = [await jobs.inspector.get(handle.id) for handle in handles]
+    assert sorted(job.losses for job in ends) == [2, 2, 3]
+    assert {str(job.status) for job in ends} == {"queued"}
 
 
 async def test_a_stop_gives_back_what_waits_for_its_turn(tmp_path: Path) -> None:

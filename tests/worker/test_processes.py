@@ -19,6 +19,7 @@ import pytest
 
 from queue_core import ConfigurationError, Job, JobFailed, JobQueue, Worker
 from queue_core.ports.store import ClaimRequest
+from queue_core.worker.children import starter
 from queue_core.worker.children.process import ChildProcess
 from tests.conformance.making import new_job
 from tests.conformance.working import PATIENCE, until, until_status, working
@@ -66,6 +67,55 @@ async def test_children_stay_warm(jobs: JobQueue) -> None:
     assert {pid for pid, _, _ in again} == {first[0]}
     with pytest.raises(ProcessLookupError):
         os.kill(first[0], 0)
+
+
+async def test_a_child_is_started_where_the_worker_was(
+    jobs: JobQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handler that leaves the folder made all later children fail to import their program."""
+    async with working(jobs, target=TARGET):
+        monkeypatch.chdir(tmp_path)
+        assert (await result(jobs, "pid"))[1] == os.getpid()
+
+
+async def test_no_job_is_to_blame_while_its_program_cannot_be_imported(
+    jobs: JobQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while a deployment replaces it: attempts were used up, and jobs died of an exit code."""
+    monkeypatch.setattr(starter, "FIRST_PAUSE", 0.01)
+    monkeypatch.setenv("BROKEN_CHILDREN", str(tmp_path / "broken"))
+    (tmp_path / "broken").touch()
+    async with working(jobs, target=TARGET):
+        handle = await jobs.enqueue("pid", {})
+
+        async def lost() -> bool:
+            return (await jobs.inspector.get(handle.id)).losses > 0
+
+        await until(lost)
+        job = await jobs.inspector.get(handle.id)
+        (tmp_path / "broken").unlink()
+        await handle.result(PATIENCE)
+    assert str(job.error) == (
+        "ProcessDied: the process that was to run this job could not start: importing 'tests.worker.process_tasks' "
+        "failed: ImportError: half of a release, before it had the job"
+    )
+    assert (await jobs.inspector.get(handle.id)).retry_count == 0
+
+
+async def test_a_stop_gives_back_what_waits_for_its_program(
+    jobs: JobQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused = asyncio.Event()
+    note = starter.ChildStarter.note_failure
+    monkeypatch.setattr(starter, "FIRST_PAUSE", 10 * PATIENCE)
+    monkeypatch.setattr(starter.ChildStarter, "note_failure", lambda given: (note(given), paused.set())[0])
+    monkeypatch.setenv("BROKEN_CHILDREN", str(tmp_path))
+    handle = await jobs.enqueue("pid", {})
+    async with working(jobs, target=TARGET, stops=True, grace=10 * PATIENCE) as worker:
+        await asyncio.wait_for(paused.wait(), PATIENCE)
+        worker.stop()
+    job = await jobs.inspector.get(handle.id)
+    assert (job.status, job.losses, job.retry_count) == ("queued", 0, 0)
 
 
 async def test_context_variables_stay_in_their_job(jobs: JobQueue) -> None:
@@ -350,7 +400,7 @@ async def test_a_child_is_ended_whose_job_is_stopped_while_it_is_started(monkeyp
         await listen(child, pipe)
 
     monkeypatch.setattr(ChildProcess, "_listen", stopping)
-    starting = asyncio.create_task(ChildProcess.start(TARGET, "worker"))
+    starting = asyncio.create_task(ChildProcess.start(TARGET, "worker", None))
     await asyncio.wait([starting])
     assert starting.cancelled()
     (child,) = started

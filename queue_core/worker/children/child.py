@@ -175,6 +175,7 @@ def main(target: str, worker: str, pipe: int, parent: int, *form: Any) -> None:
             run_loop(run(jobs, worker, source, output))
         except QueueCoreError as error:
             _report(str(error), form)
+            _send(output, {"unable": mask(str(error))})
             os._exit(EXIT_LIFESPAN if isinstance(error, LifespanFailed) else EXIT_USAGE)
         except BaseException as error:
             # A handler's doing: it cancelled all tasks, stopped the loop, or left a task behind that raised SystemExit.

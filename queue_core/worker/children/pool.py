@@ -11,17 +11,18 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 
 from queue_core.client.tasks import Definition
 from queue_core.errors import ConfigurationError
 from queue_core.model import outcome
 from queue_core.model.job import Claim, Failure, Outcome
 from queue_core.model.outcome import SUSPECT_LOSSES
-from queue_core.model.settings import Limits
 from queue_core.model.signature import sign
 from queue_core.queue import JobQueue
 from queue_core.worker.attempt import RunningAttempt
 from queue_core.worker.children.process import ChildLost, ChildProcess
+from queue_core.worker.children.starter import EXCEPTION, ChildStarter
 
 # Child processes that run jobs one after the other, so that what a job does to its process costs that job only.
 
@@ -65,52 +66,57 @@ def begin(attempt: RunningAttempt, definition: Definition, seconds: float = 0.0)
         attempt.deadline = time.monotonic() + seconds + definition.timeout
 
 
-EXCEPTION = "ProcessDied"
 CHILD_TRIES = 3
-"""Children tried for a job before it is blamed for none of them taking it."""
+"""Children tried for a job before it is given back: none of them has taken it."""
 
 
 class ProcessPool:
     """Warm children; jobs beyond their number wait for one, and their time limit does not run."""
 
-    def __init__(self, target: str, worker: str, most: int | None, leaves: bool) -> None:
+    def __init__(self, starter: ChildStarter, most: int | None, leaves: bool) -> None:
         self._leaves = leaves
-        self._target = target
-        self._worker = worker
+        self._starter = starter
         self._slots = Slots(most, 2)
         self._idle: list[ChildProcess] = []
 
-    async def execute(self, attempt: RunningAttempt, definition: Definition, limits: Limits) -> Outcome:
-        """Run the attempt's handler in a child and return the outcome to store; a dead child fails the attempt.
+    async def execute(self, attempt: RunningAttempt, definition: Definition) -> Outcome:
+        """Run the attempt's handler in a child and return the outcome to store; a child's death fails the attempt.
+
+        Where no child could take the job, that is a loss like any other.
 
         Raises:
             CancelledError: the attempt was stopped; the child is killed.
         """
         async with self._slots.taken(attempt):
-            begin(attempt, definition, START_SECONDS)
             try:
-                return await self._run(attempt, partial(begin, attempt, definition))
+                return await self._run(attempt, definition)
             except ChildLost as lost:
+                if not lost.started:
+                    return self._starter.lost(attempt, lost, "the process that was to run this job")
                 message = f"the process that ran this job {lost.how}"
                 failure = Failure("crashed", EXCEPTION, message, "", *sign(EXCEPTION, message))
                 return outcome.crashed(attempt.claim, attempt.run_us(), failure, definition.policy)
-            except OSError as error:
-                return outcome.failed(attempt.claim, attempt.run_us(), error, definition.policy, limits)
 
     def stop_starting(self) -> None:
         """Begin nothing more: give back the jobs that wait for a child."""
         self._slots.stop_starting()
+        self._starter.stop_starting()
 
-    async def _run(self, attempt: RunningAttempt, on_start: Callable[[], None]) -> Outcome:
+    async def _run(self, attempt: RunningAttempt, definition: Definition) -> Outcome:
         tries = 0
         while True:
             tries += 1
-            child = await self._take()
+            child = await self._take(attempt)
+            begin(attempt, definition, START_SECONDS)
             try:
-                outcome = await child.run(attempt, on_start)
+                outcome = await child.run(attempt, partial(self._begin, attempt, definition))
             except ChildLost as lost:
                 await child.kill()
-                if lost.started or tries >= CHILD_TRIES:
+                attempt.deadline = inf
+                if lost.started:
+                    raise
+                self._starter.note_failure()
+                if tries >= CHILD_TRIES:
                     raise
             except BaseException:
                 await child.kill()
@@ -119,13 +125,17 @@ class ProcessPool:
                 self._idle.append(child)
                 return outcome
 
-    async def _take(self) -> ChildProcess:
+    def _begin(self, attempt: RunningAttempt, definition: Definition) -> None:
+        self._starter.note_start()
+        begin(attempt, definition)
+
+    async def _take(self, attempt: RunningAttempt) -> ChildProcess:
         while self._idle:
             child = self._idle.pop()
             if child.alive:
                 return child
             await child.kill()
-        return await ChildProcess.start(self._target, self._worker)
+        return await self._starter.start(attempt)
 
     async def close(self) -> None:
         """End the children; those that run a job belong to its attempt."""
@@ -175,11 +185,7 @@ def is_suspect(claim: Claim) -> bool:
 class Isolation:
     """Starts a child for each job, a few at a time: what lost one worker may have been started many times over."""
 
-    # package.module:name of the queue object
-    target: str
-    worker: str
-    # losses that bury a job
-    max_losses: int
+    starter: ChildStarter
     # whether the worker is about to end
     draining: Callable[[], bool]
     # children at a time; None: one for each processor, at least a few
@@ -194,6 +200,7 @@ class Isolation:
     def stop_starting(self) -> None:
         """Begin nothing more: give back the jobs that wait for a child."""
         self._slots.stop_starting()
+        self.starter.stop_starting()
 
     async def execute(self, attempt: RunningAttempt, definition: Definition) -> Outcome:
         """Run the attempt's handler in a child and return the outcome to store.
@@ -205,21 +212,31 @@ class Isolation:
             CancelledError: the attempt was stopped; the child is killed.
         """
         async with self._slots.taken(attempt):
-            begin(attempt, definition, START_SECONDS)
-            return await self._run(attempt, partial(begin, attempt, definition))
+            try:
+                return await self._run(attempt, definition)
+            except ChildLost as lost:
+                await asyncio.sleep(WITNESS_SECONDS)
+                if lost.started and lost.code not in OF_THE_SERVICE and not self.draining():
+                    return self._poison(attempt, lost.how)
+                return self.starter.lost(attempt, lost, "the process that was to run this job alone")
 
-    async def _run(self, attempt: RunningAttempt, on_start: Callable[[], None]) -> Outcome:
-        child = await ChildProcess.start(self.target, self.worker)
+    async def _run(self, attempt: RunningAttempt, definition: Definition) -> Outcome:
+        child = await self.starter.start(attempt)
+        begin(attempt, definition, START_SECONDS)
         try:
-            outcome = await child.run(attempt, on_start)
+            outcome = await child.run(attempt, partial(self._begin, attempt, definition))
             await child.close(self.leaves)
             return outcome
         except ChildLost as lost:
-            await asyncio.sleep(WITNESS_SECONDS)
-            to_blame = lost.started and lost.code not in OF_THE_SERVICE and not self.draining()
-            return self._poison(attempt, lost.how) if to_blame else self._lost(attempt, lost)
+            if not lost.started:
+                self.starter.note_failure()
+            raise
         finally:
             await child.kill()
+
+    def _begin(self, attempt: RunningAttempt, definition: Definition) -> None:
+        self.starter.note_start()
+        begin(attempt, definition)
 
     def _poison(self, attempt: RunningAttempt, how: str) -> Outcome:
         what = f"the process that ran this job alone {how}"
@@ -229,9 +246,3 @@ class Isolation:
         message = f"{what}; before that, {lost}" if losses else what
         failure = Failure("poison", EXCEPTION, message, "", *sign(EXCEPTION, what))
         return outcome.buried(attempt.claim, attempt.run_us(), failure)
-
-    def _lost(self, attempt: RunningAttempt, lost: ChildLost) -> Outcome:
-        why = "which says nothing about the job" if lost.started else "before it had the job"
-        what = f"the process that was to run this job alone {lost.how}, {why}"
-        failure = Failure("lost", EXCEPTION, what, "", *sign(EXCEPTION, what))
-        return outcome.lost(attempt.claim, attempt.run_us(), failure, self.max_losses)

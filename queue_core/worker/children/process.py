@@ -33,13 +33,12 @@ LEAVE_SECONDS = 5.0
 
 
 class ChildLost(Exception):
-    """The child ended without an outcome; `started`: whether it had the job by then."""
+    """The child ended without an outcome, or never was one; `started`: whether it had the job by then."""
 
-    def __init__(self, code: int, started: bool) -> None:
-        how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+    def __init__(self, how: str, code: int = 0, started: bool = False) -> None:
         super().__init__(how)
-        self.code = code
         self.how = how
+        self.code = code
         self.started = started
 
 
@@ -71,8 +70,8 @@ class ChildProcess:
         return self._process.pid
 
     @classmethod
-    async def start(cls, target: str, worker: str) -> Self:
-        """Start a child; `target` is `package.module:name` of the queue object.
+    async def start(cls, target: str, worker: str, folder: str | None) -> Self:
+        """Start a child in a folder, None: in this one's; `target` is `package.module:name` of the queue object.
 
         Raises:
             OSError: the system has no room for another process.
@@ -95,6 +94,7 @@ class ChildProcess:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=None,
                 stderr=None,
+                cwd=folder,
                 pass_fds=(writing,),
                 # What a terminal sends to its programs is for the worker, which drains.
                 start_new_session=True,
@@ -141,16 +141,19 @@ class ChildProcess:
             ChildLost: the child ended without one.
         """
         assert self._process.stdin is not None
-        started = False
+        started, unable = False, ""
         attempt.child = self
         try:
             self._process.stdin.write(json.dumps(attempt.claim).encode() + b"\n")
             await self._process.stdin.drain()
             while line := await self._reader.readline():
+                message = json.loads(line)
+                if "unable" in message:
+                    unable = message["unable"]
+                    continue
                 if not started:
                     started = True
                     begin()
-                message = json.loads(line)
                 if "outcome" in message:
                     attempt.settled = None if message["settled"] is None else _settled(message["settled"])
                     attempt.perhaps = None if message["perhaps"] is None else _outcome(message["perhaps"])
@@ -165,7 +168,8 @@ class ChildProcess:
             pass
         finally:
             attempt.child = None
-        raise ChildLost(await self._code(), started)
+        code = await self._code()
+        raise ChildLost(f"could not start: {unable}" if unable else _end_of(code), code, started)
 
     async def _code(self) -> int:
         await self._ended.wait()
@@ -199,11 +203,13 @@ class ChildProcess:
         await self._ended.wait()
 
 
-def _signal_name(number: int) -> str:
+def _end_of(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
     try:
-        return signal.Signals(number).name
+        return f"was killed by {signal.Signals(-code).name}"
     except ValueError:
-        return f"signal {number}"
+        return f"was killed by signal {-code}"
 
 
 def _settled(fields: list[object]) -> Settled:
