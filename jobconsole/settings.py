@@ -195,7 +195,7 @@ def queue_of(settings: ConsoleSettings, advice: str = BY_OPTIONS) -> JobQueue:
 def to_read(jobs: JobsSettings) -> JobsSettings:
     """Return the settings with addresses of PostgreSQL that lead to a standby, too, and to a role that may only read.
 
-    Of several servers the one that can be written is wanted still, for it has the latest.
+    Of several servers the one that can be written is wanted still, for it has the latest; where none can, the primary.
     """
     from psycopg import ProgrammingError
     from psycopg.conninfo import conninfo_to_dict
@@ -208,7 +208,7 @@ def to_read(jobs: JobsSettings) -> JobsSettings:
             given = conninfo_to_dict(url)
             if url and "target_session_attrs" not in given and "," not in str(given.get("host", "")):
                 wanted[name] = SecretStr(f"{url}{'&' if '?' in url else '?'}target_session_attrs=any")
-    return jobs.model_copy(update={"postgres": jobs.postgres.model_copy(update=wanted)}) if wanted else jobs
+    return jobs.model_copy(update={"postgres": jobs.postgres.model_copy(update=wanted).for_reading()})
 
 
 def check_servers(settings: ConsoleSettings, advice: str = BY_OPTIONS) -> None:

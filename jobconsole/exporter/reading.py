@@ -6,9 +6,9 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from queue_core.client.operating.signatures import NEW_WINDOW, states_of
 from queue_core.errors import QueueCoreError, SchemaError
@@ -75,7 +75,7 @@ class Reader:
         dispatcher: Dispatcher | None,
         store: str = "postgres",
         limit: float = READ_SECONDS,
-        check_writes: Callable[[], Awaitable[None]] | None = None,
+        check_writes: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self._inspector = inspector
         self._dispatcher = dispatcher
@@ -84,7 +84,7 @@ class Reader:
         # raises where the store cannot be written, which reads do not show
         self._check_writes = check_writes
         self._errors: dict[str, int] = {}
-        self._down: set[str] = set()
+        self._down: set[tuple[str, str]] = set()
         # a cancelled read of a frozen server may take its time to end; no second one is begun meanwhile
         self._busy: dict[tuple[str, str], asyncio.Task[Any]] = {}
         self._shared: dict[str, asyncio.Task[Reading]] = {}
@@ -121,20 +121,26 @@ class Reader:
 
     async def _ping(self, limit: float) -> Reading:
         """Ask whether the store can be used, and count beside; counts that take longer are no failure of it."""
-        (ping, seconds), (count, _), others = await asyncio.gather(
-            self._settled(limit, self._store, "ping", self._usable),
+        (ping, seconds), (count, _), refusal, others = await asyncio.gather(
+            self._settled(limit, self._store, "ping", self._inspector.ping),
             self._settled(limit, self._store, "overview", self._inspector.overview),
+            self._refusal(limit),
             self._delivery(limit),
         )
         uncounted = _failure(count, limit)
         unfit = uncounted if _schema_unfit(count) else None
         backend = self._state(self._store, seconds, _failure(ping, limit) or unfit)
+        if backend.up:
+            self._note(self._store, refusal, "written")
+            backend = backend._replace(up=refusal is None, reason=refusal or "")
         return Reading({self._store: backend, **others}, None if uncounted else count.result())
 
-    async def _usable(self) -> None:
-        await self._inspector.ping()
-        if self._check_writes is not None:
-            await self._check_writes()
+    async def _refusal(self, limit: float) -> str | None:
+        """Return why the store cannot be written, or None where it can, or there is no way to know."""
+        if self._check_writes is None:
+            return None
+        task, _ = await self._settled(limit, self._store, "write", self._check_writes)
+        return _failure(task, limit)
 
     async def _stored(self) -> _Stored:
         overview, tallies = await asyncio.gather(self._inspector.overview(), self._inspector.tallies())
@@ -183,16 +189,16 @@ class Reader:
             task.cancel()
         return task, time.monotonic() - began
 
-    def _note(self, name: str, reason: str | None) -> None:
-        """Count a failed read, and log it when the one before went well; one line for each change."""
-        if reason is not None:
+    def _note(self, name: str, reason: str | None, what: Literal["read", "written"] = "read") -> None:
+        """Count a failed read, and log what fails when it went well before; one line for each change."""
+        if reason is not None and what == "read":
             self._errors[name] = self._errors.get(name, 0) + 1
-        if reason is not None and name not in self._down:
-            self._down.add(name)
-            logger.warning("%s cannot be read: %s", name, reason)
-        elif reason is None and name in self._down:
-            self._down.discard(name)
-            logger.warning("%s can be read again", name)
+        if reason is not None and (name, what) not in self._down:
+            self._down.add((name, what))
+            logger.warning("%s cannot be %s: %s", name, what, reason)
+        elif reason is None and (name, what) in self._down:
+            self._down.discard((name, what))
+            logger.warning("%s can be %s again", name, what)
 
 
 def _schema_unfit(task: asyncio.Task[Any]) -> bool:

@@ -110,7 +110,8 @@ class Exporter:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         bound: Future[int] = Future()
         doors = _doors(self._options)
-        arguments = (open_backend(self._settings), doors, bound)
+        looking = self._settings.model_copy(update={"postgres": self._settings.postgres.for_reading()})
+        arguments = (open_backend(looking), doors, bound)
         self._thread = threading.Thread(target=self._run, args=arguments, name="exporter", daemon=True)
         self._thread.start()
         try:

@@ -12,6 +12,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     PlainSerializer,
+    PrivateAttr,
     SecretStr,
     ValidationError,
     ValidationInfo,
@@ -125,6 +126,18 @@ with warnings.catch_warnings():
         pool: int = Field(default=8, ge=2, le=100)
         # False where a pooler in transaction mode cannot keep prepared statements
         prepare: bool = True
+        _reads_alone: bool = PrivateAttr(default=False)
+
+        @property
+        def reads_alone(self) -> bool:
+            """Whether they are of a program that writes nothing: a role and a server that are read-only will do."""
+            return self._reads_alone
+
+        def for_reading(self) -> Self:
+            """Return the same settings for a program that writes nothing."""
+            copy = self.model_copy()
+            copy._reads_alone = True
+            return copy
 
 
 class RedisSettings(SettingsModel):

@@ -12,7 +12,7 @@ from jobconsole.cli.failures import DONE, UsageError
 from jobconsole.cli.output import Output
 from jobconsole.cli.parser import Parser, add_globals, port, positive, whole
 from jobconsole.cli.session import settings_of, start_log
-from jobconsole.settings import queue_of
+from jobconsole.settings import queue_of, to_read
 
 
 def add_arguments(parser: Parser) -> None:
@@ -65,7 +65,7 @@ def run_exporter(options: argparse.Namespace, output: Output) -> int:
         tls_key=options.tls_key,
         auth_file=options.auth_file,
     )
-    with Exporter(settings.jobs, how) as exporter:
+    with Exporter(to_read(settings.jobs) if settings.read_only else settings.jobs, how) as exporter:
         places = {"metrics": exporter.url, "healthz": exporter.health_url, "events": exporter.events_url}
         if output.as_json:
             output.json(places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 import stat
@@ -21,13 +22,16 @@ from jobconsole.core.doctor import postgres as checks
 from jobconsole.embedded.binaries import USER, postgres_url
 from jobconsole.embedded.folders import server_identity
 from jobconsole.embedded.servers import EmbeddedServers
+from jobconsole.exporter.server import Exporter, ExporterOptions
+from jobconsole.settings import to_read
 from jobconsole.tui.app import ConsoleApp
 from jobconsole.tui.run import make_queue
-from queue_core.model.settings import JobsSettings, PostgresSettings
+from queue_core.model.settings import JobsSettings, PostgresSettings, settings_from
 from queue_core.queue import JobQueue
 from queue_core.stores.postgres.migrate import migrate
 from queue_core.stores.postgres.read import PostgresInspector
 from tests.cli.running import Cli
+from tests.exporter.test_server import ask
 from tests.servers import see_tables
 from tests.tui.seat import seated
 from tests.waiting import eventually, until
@@ -153,6 +157,48 @@ def test_doctor_asks_for_the_primary_of_a_standby(primary: EmbeddedServers) -> N
     assert (answer.code, check["name"], check["level"]) == (1, "postgres", "fail")
     assert check["said"].startswith("it answers, but accepts no writes: it is a standby, or read-only: ")
     assert check["advice"].startswith("give the primary's address in jobs.postgres.url")
+
+
+def test_the_exporter_reads_a_standby(primary: EmbeddedServers, caplog: pytest.LogCaptureFixture) -> None:
+    """Its health is that of a store in which nothing can be enqueued, unless a server to read from was asked for."""
+    with JobQueue(postgres=primary.postgres_url).blocking() as jobs:
+        job = jobs.enqueue("report")
+    with standby(primary) as url:
+        assert until(lambda: answers(url))
+        cli = Cli({"JOBS__POSTGRES__URL": url})
+        assert until(lambda: cli("--read-only", "job", "show", job.id, "--json").code == 0)
+        settings = settings_from(postgres=url)
+        for asked, code, said in (
+            (settings, 503, ["postgres cannot be written"]),
+            (to_read(settings), 200, []),
+            (settings_from(postgres=f"{url}&target_session_attrs=standby"), 200, []),
+        ):
+            caplog.clear()
+            with Exporter(asked, ExporterOptions(port=0, limit=30.0)) as exporter:
+                for _ in range(2):
+                    _, metrics = ask(exporter)
+                    assert b'jobconsole_up{backend="postgres"} 1.0' in metrics
+                    assert b'queue_size{queue="default"} 1.0' in metrics
+                    answer, body = ask(exporter, "/healthz")
+                    assert answer.status == code
+                    assert (b"the server is a standby" in body) == (code == 503)
+            lines = [one.getMessage() for one in caplog.records if one.name == "jobconsole.exporter"]
+            assert [line.partition(":")[0] for line in lines] == said
+
+
+async def test_health_finds_a_primary_that_has_become_a_standby(primary: EmbeddedServers) -> None:
+    async with JobQueue(postgres=primary.postgres_url) as jobs:
+        await jobs.enqueue("report")
+        assert (await jobs.health()).healthy
+        with psycopg.connect(primary.postgres_url) as connection:
+            found = connection.execute("show data_directory").fetchone()
+        assert found is not None
+        primary.postgres.stop()
+        await asyncio.to_thread(Path(found[0], "standby.signal").touch)
+        primary.postgres.start()
+        found_out = await jobs.health()
+    assert (found_out.healthy, found_out.pending) == (False, 1)
+    assert found_out.reason.startswith("postgres accepts no writes: ")
 
 
 LOOKS = (("queue", "list"), ("job", "list"), ("dlq", "groups"), ("worker", "list"), ("op", "list"), ("health",))

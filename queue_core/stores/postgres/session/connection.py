@@ -21,6 +21,7 @@ from queue_core.model.settings import PostgresSettings
 from queue_core.stores.postgres.dialect import load
 from queue_core.stores.postgres.session.answers import WatchedConnection
 from queue_core.stores.postgres.session.bounds import LOCK_TIMEOUT_MS, Connection, Try, cut
+from queue_core.stores.postgres.session.failures import found_reader
 
 T = TypeVar("T")
 
@@ -128,9 +129,8 @@ def found_pooler(settings: PostgresSettings, why: str) -> None:
 
 
 def wanted_server(settings: PostgresSettings) -> str:
-    """Return the `target_session_attrs` of all connections."""
-    url = "" if settings.url is None else settings.url.get_secret_value()
-    return str(read_address(url).get("target_session_attrs") or WRITABLE)
+    """Return the `target_session_attrs` that is wanted; a program that writes nothing makes do with less."""
+    return str(_address(settings).get("target_session_attrs") or WRITABLE)
 
 
 def any_server(settings: PostgresSettings, options: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -138,12 +138,17 @@ def any_server(settings: PostgresSettings, options: Mapping[str, Any]) -> dict[s
 
     None where another one may be meant: the address names several, or which kind it wants.
     """
-    url = "" if settings.url is None else settings.url.get_secret_value()
-    read = read_address(url)
+    return {**options, "target_session_attrs": "any"} if _means_one(settings) else None
+
+
+def _means_one(settings: PostgresSettings) -> bool:
+    read = _address(settings)
     hosts = str(read.get("host") or read.get("hostaddr") or os.environ.get("PGHOST") or "")
-    if "target_session_attrs" in read or "," in hosts:
-        return None
-    return {**options, "target_session_attrs": "any"}
+    return "target_session_attrs" not in read and "," not in hosts
+
+
+def _address(settings: PostgresSettings) -> dict[str, Any]:
+    return read_address("" if settings.url is None else settings.url.get_secret_value())
 
 
 def connection_options(settings: PostgresSettings, ours: str = "", expected: str = EXPECTED) -> dict[str, Any]:
@@ -167,7 +172,7 @@ def connection_options(settings: PostgresSettings, ours: str = "", expected: str
         "prepare_threshold": 2 if prepared else None,
         # Of several hosts each has its part: one that hangs must not take the time of the next one.
         "connect_timeout": max(2, int(settings.timeout / hosts)),
-        "target_session_attrs": wanted_server(settings),
+        "target_session_attrs": "any" if settings.reads_alone and _means_one(settings) else wanted_server(settings),
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 3,
@@ -199,6 +204,7 @@ async def connect(
 ) -> WatchedConnection:
     """Open a connection; where a pooler refuses this package's options, without them.
 
+    A program that writes nothing, where none of several servers takes writes, gets the primary, which has the latest.
     `level`: of transactions, where the server's own does not count; `ours`: this package's statements run in it, and
     no handler's, which are for the role's own settings.
 
@@ -206,6 +212,17 @@ async def connect(
         ConfigurationError: a pooler refuses the options of the address.
         psycopg.Error: there is no connection.
     """
+    try:
+        return await _connect(settings, options, level, ours)
+    except psycopg.OperationalError as error:
+        if not settings.reads_alone or "target_session_attrs" in _address(settings) or not found_reader(error):
+            raise
+    return await _connect(settings, {**options, "target_session_attrs": "primary"}, level, ours)
+
+
+async def _connect(
+    settings: PostgresSettings, options: dict[str, Any], level: psycopg.IsolationLevel | None, ours: bool
+) -> WatchedConnection:
     for tried in _tries(options):
         try:
             connection = await _Connection.connect(**tried)

@@ -98,6 +98,11 @@ def takes_no_writes(error: BaseException) -> bool:
     return isinstance(error, pg.ReadOnlySqlTransaction) or _READ_ONLY.search(_reason(error)) is not None
 
 
+def found_reader(error: BaseException) -> bool:
+    """Return whether an address led to a server that can only be read, perhaps beside others that are not there."""
+    return _READ_ONLY.search(str(error)) is not None
+
+
 def _reason(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), "no answer in time")
 

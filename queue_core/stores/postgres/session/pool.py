@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import psycopg
 from psycopg import errors as pg
@@ -48,10 +49,10 @@ from queue_core.stores.postgres.session.failures import (
     BROKEN,
     FORGOTTEN,
     RETRIED,
+    found_reader,
     is_full,
     lacks_a_day,
     refused,
-    takes_no_writes,
     translate,
 )
 from queue_core.stores.postgres.session.plans import Plan, make_days, run_plan
@@ -88,6 +89,8 @@ class ConnectionPool:
         self._slots = asyncio.Semaphore(min(MAX_CONNECTIONS, settings.pool))
         # and when each was used last (of the loop's clock), the longest ago first
         self._idle: list[tuple[Connection, float]] = []
+        # read-only by the role's choice
+        self._by_choice: WeakSet[Connection] = WeakSet()
         self._timer: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
         # Raised by a drop: connections of an earlier generation are not used again.
@@ -265,6 +268,7 @@ class ConnectionPool:
                 connection = await self._take()
             watch = asyncio.get_running_loop().call_at(one.ends, cut, connection, one)
             try:
+                await self._learn(connection)
                 yield connection
             finally:
                 watch.cancel()
@@ -287,7 +291,7 @@ class ConnectionPool:
         try:
             return await connect(self._settings, options, level)
         except psycopg.OperationalError as error:
-            instead = any_server(self._settings, options) if self._schema and takes_no_writes(error) else None
+            instead = any_server(self._settings, options) if self._schema and found_reader(error) else None
             if instead is None:
                 raise
         # It could be written when this pool began, and what it has can be read still.
@@ -303,10 +307,18 @@ class ConnectionPool:
         else:
             await connection.close()
 
+    async def _learn(self, connection: Connection) -> None:
+        """Note that a connection is read-only by its role's choice, as the next would be: of what writes nothing."""
+        if self._settings.reads_alone and connection not in self._by_choice and self._of_reader(connection):
+            ((_, standby, chosen),) = await self.fetch(connection, "pool/reads_alone")
+            if chosen and not standby:
+                self._by_choice.add(connection)
+
     def _of_reader(self, connection: Connection) -> bool:
         """Return whether a connection can only read, and not only that was wanted: the next may be to a new primary."""
-        names = ("default_transaction_read_only", "in_hot_standby")
-        return wanted_server(self._settings) == WRITABLE and "on" in map(connection.info.parameter_status, names)
+        if wanted_server(self._settings) != WRITABLE or connection in self._by_choice:
+            return False
+        return "on" in map(connection.info.parameter_status, ("default_transaction_read_only", "in_hot_standby"))
 
     def _thin_out(self) -> None:
         """Close what has not been used lately."""
@@ -350,16 +362,20 @@ async def check_writes(pool: ConnectionPool) -> None:
     """Make sure that the server takes writes, and its disk 64 KiB more, which do not stay; rights are not looked at.
 
     A connection is made to a server that can be written, which may change while it is kept. Who asked for one that can
-    only be read gets no error.
+    only be read gets no error; nor does a program that writes nothing, where its role alone is read-only: of the server
+    nothing is known by that.
 
     Raises:
         StoreUnavailable: no connection or no answer in time; as `StoreReadOnly`, transactions have become read-only; as
             `NoRoom`, the disk is full.
     """
     async with pool.snapshot() as connection:
-        ((reads,),) = await pool.fetch(connection, "pool/reads_alone")
-        if reads and wanted_server(pool.settings) == WRITABLE:
-            raise pg.ReadOnlySqlTransaction("sessions are read-only (default_transaction_read_only is on)")
+        ((reads, standby, chosen),) = await pool.fetch(connection, "pool/reads_alone")
+        if wanted_server(pool.settings) == WRITABLE:
+            if standby:
+                raise pg.ReadOnlySqlTransaction("the server is a standby, and so read-only")
+            if reads and not (chosen and pool.settings.reads_alone):
+                raise pg.ReadOnlySqlTransaction("sessions are read-only (default_transaction_read_only is on)")
         with suppress(pg.ConfigurationLimitExceeded):  # of such files, which is not the disk's
             await connection.execute(load("pool/room"), prepare=False)
 
