@@ -20,12 +20,11 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from queue_core.client.logs import job_log_fields
 from queue_core.errors import SoftTimeLimitExceeded
-from queue_core.model.job import Claim, Outcome, Settled, attempt_of
+from queue_core.model.job import Claim, Outcome, Settled
 from queue_core.model.text import cut
 from queue_core.worker.options import EXIT_FAILED
 
 R = TypeVar("R")
-
 
 logger = logging.getLogger("queue_core.worker")
 
@@ -91,6 +90,7 @@ class RunningAttempt:
         "handed_back",
         "journal",
         "late",
+        "lease",
         "logged",
         "message",
         "perhaps",
@@ -108,7 +108,7 @@ class RunningAttempt:
         "unreported",
     )
 
-    def __init__(self, claim: Claim, claimed_at: float, journal: LineKeeper | None = None) -> None:
+    def __init__(self, claim: Claim, claimed_at: float, journal: LineKeeper | None = None, lease: float = inf) -> None:
         self.claim = claim
         # None until it has begun to run
         self.task: asyncio.Task[Any] | None = None
@@ -118,6 +118,8 @@ class RunningAttempt:
         self.deadline = inf
         # seconds of time.monotonic before which the lease was surely renewed (at first: claimed)
         self.renewed = claimed_at
+        # seconds that the lease lasts from then on; infinity: others keep it
+        self.lease = lease
         # seconds of time.monotonic at which its slot went to the best rank; jobs handed over since then keep that
         self.since = claimed_at
         # why the runner cancelled the task
@@ -182,6 +184,21 @@ class RunningAttempt:
         """Return whether the store does not know yet that a job which waited for its slot has started."""
         return self.ahead and self.started > 0
 
+    def outlived(self, now: float) -> bool:
+        """Return whether its lease has run out by this process's own clock, time.monotonic: others may have the job."""
+        return self.renewed + self.lease <= now
+
+    def check_start(self, now: float) -> None:
+        """Leave a handler unstarted whose attempt was stopped, or has outlived its lease while this process slept.
+
+        Raises:
+            CancelledError: it must not begin.
+        """
+        if self.stop_reason is None and self.outlived(now):
+            self.stop_reason = "release"  # which is refused where others have the job
+        if self.stop_reason is not None:
+            raise asyncio.CancelledError
+
     def run_us(self) -> int:
         """Return the microseconds since the handler was started."""
         return round((time.perf_counter() - self.started) * 1e6) if self.started else 0
@@ -219,11 +236,6 @@ class MainTask(asyncio.Task[None]):
                 who = "something in it" if culprit is None else f"job {culprit} of type '{fields['job_type']}'"
                 logger.error("%s ends the worker's event loop; each job that runs counts a loss", who)
         return super().cancel(msg)
-
-
-def describe(claim: Claim, worker: str) -> dict[str, Any]:
-    """Return the content of a `claimed` event."""
-    return {"priority": claim.priority, "attempt": attempt_of(claim), "worker": worker}
 
 
 async def within_soft_limit(

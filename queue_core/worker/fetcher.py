@@ -26,7 +26,6 @@ from queue_core.worker.runner import Runner
 
 logger = logging.getLogger("queue_core.worker")
 
-
 CLAIM_BATCH = 500
 """Jobs claimed at a time: some 5 ms of the store."""
 BLOCKING_SECONDS = 1.5
@@ -87,12 +86,12 @@ class Fetcher:
         # ids by queue that were claimed by rank, so that the dispatcher may still nominate them, and who removes them
         self._stale: dict[str, list[str]] = {}
         self._forgetting: asyncio.Task[None] | None = None
-        self._resumed = asyncio.Event()
+        self._poll, self._resumed = FIRST_POLL, asyncio.Event()
         self._resumed.set()
-        self._poll = FIRST_POLL
-        # candidates that were taken and not yet asked for, and the number of the claim that asked in vain
+        # candidates that were taken and not yet asked for, the number of the claim that asked in vain, and its first
         self._in_hand: Nomination | None = None
-        self._in_hand_number, self._parted = 0, isinstance(store, PartedStore) and store.apart
+        self._in_hand_number, self._in_hand_since = 0, 0.0
+        self._parted = isinstance(store, PartedStore) and store.apart
         # queues in which the store may have more than was asked for
         self._unfinished: deque[str] = deque()
         # while it is doubtful, Redis may not learn of all jobs: this worker polls the store, too, at intervals
@@ -281,7 +280,7 @@ class Fetcher:
         if self._in_hand is not taken:
             # Where other parts of the store may go on, they do not wait for this one: these are left to the audit.
             self._in_hand = None if self._parted else taken
-            self._in_hand_number = self.claims.begin(taken.queue)
+            self._in_hand_number, self._in_hand_since = self.claims.begin(taken.queue), time.monotonic()
         mine = {claim.id for claim in await self._claim_all(taken.queue, limit, ids, self._in_hand_number)}
         self._in_hand = None
         left = [job_id for job_id in ids if job_id not in mine]
@@ -357,8 +356,9 @@ class Fetcher:
         return sent + AHEAD_SECONDS if queue in self._rated else inf
 
     async def _claim(self, queue: str, limit: int, ids: Sequence[str] | None, number: int = 0) -> list[Claim]:
-        sent = time.monotonic()
-        start_by = self._start_by(queue, sent)
+        start_by = self._start_by(queue, now := time.monotonic())
+        # What the store gives again to one that is sent again, it may have given at the first try.
+        sent = self._in_hand_since if number else now
         start_count = max(0, self._runner.free() - self._coming)
         number = self.claims.begin(queue, number)
         request = self._request._replace(queue=queue, limit=limit, ids=ids, start_count=start_count, number=number)

@@ -17,11 +17,11 @@ from queue_core.client.effects import events_of
 from queue_core.client.logs import OutageLog
 from queue_core.errors import StoreUnavailable
 from queue_core.model.events import RESULT_BYTES, Event, EventName
-from queue_core.model.job import MAX_LOG_LINES, Claim, LogLine, Outcome, Settled
+from queue_core.model.job import MAX_LOG_LINES, Claim, LogLine, Outcome, Settled, attempt_of
 from queue_core.model.rules import Rules, rules_of
 from queue_core.ports.delivery import EventBus
 from queue_core.ports.store import JobStore
-from queue_core.worker.attempt import RunningAttempt, describe
+from queue_core.worker.attempt import RunningAttempt
 
 logger = logging.getLogger("queue_core.worker")
 
@@ -263,7 +263,8 @@ class EventPublisher:
         return event
 
     def _claimed(self, claim: Claim) -> Event:
-        extra = describe(claim, self._worker)
+        """Return its `claimed` event."""
+        extra = {"priority": claim.priority, "attempt": attempt_of(claim), "worker": self._worker}
         return Event(EventName.CLAIMED, claim.queue, claim.id, claim.type, claim.token, extra)
 
     async def close(self, loop: asyncio.Task[None], seconds: float = 2.0) -> None:

@@ -228,7 +228,7 @@ class ManualClaims:
 
     async def _claim_one(self, request: ClaimRequest) -> tuple[bool, ClaimedJob | None]:
         """Claim a job; return whether there was one, and what the program gets of it."""
-        number = self._heartbeat.claims.begin(request.queue)
+        number, sent = self._heartbeat.claims.begin(request.queue), time.monotonic()
         try:
             claims = await self._backend.store.claim(request._replace(number=number))
         except Exception:
@@ -237,7 +237,7 @@ class ManualClaims:
             raise
         self._heartbeat.claims.answered(number)
         for claim in claims:
-            return True, await self._given(claim, request.lease)
+            return True, await self._given(claim, request.lease, sent)
         return False, None
 
     async def _return(self, claiming: asyncio.Task[tuple[bool, ClaimedJob | None]]) -> None:
@@ -267,9 +267,16 @@ class ManualClaims:
         task.add_done_callback(self._behind.discard)
         return task
 
-    async def _given(self, claim: Claim, lease: float) -> ClaimedJob | None:
-        """Return what the program gets; None: this payload cannot be read, and the job is buried."""
+    async def _given(self, claim: Claim, lease: float, sent: float) -> ClaimedJob | None:
+        """Return what the program gets of a claim that was sent at this time; None: nothing.
+
+        Then this payload cannot be read, and the job is buried, or this process slept until others could have the job.
+        """
         await self._forget(claim)
+        if sent + lease <= time.monotonic():
+            with contextlib.suppress(StaleLease):
+                await self.settle(outcomes.released(claim, 0))
+            return None
         known = claim.type in self._tasks
         policy = self._tasks.get(claim.type).policy if known else Retry().resolved(self._settings.defaults)
         terms = Terms(lease, policy, self._settings.limits)

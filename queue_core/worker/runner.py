@@ -63,6 +63,8 @@ class RunPlan:
     children: int | None = None
     # what handlers share in this process; None: nothing
     lifespan: Lifespan | None = None
+    # seconds of a lease
+    lease: float = inf
 
 
 class Runner:
@@ -74,7 +76,7 @@ class Runner:
         self._tasks = plan.tasks
         self._limits = plan.limits
         self.concurrency = concurrency = plan.concurrency
-        self._worker, self._max_losses = plan.worker, plan.max_losses
+        self._worker, self._max_losses, self._lease = plan.worker, plan.max_losses, plan.lease
         lifespan = plan.lifespan or Lifespan(())
         leaves = bool(lifespan)
         self._isolation = self._pool = None
@@ -184,7 +186,7 @@ class Runner:
         """
         self.left -= len(claims)
         for place, claim in enumerate(claims):
-            attempt = RunningAttempt(claim, claimed_at, self._settler.journal_of(claim.queue))
+            attempt = RunningAttempt(claim, claimed_at, self._settler.journal_of(claim.queue), self._lease)
             attempt.ahead = place >= start_count
             attempt.start_by = start_by
             attempt.since = since or claimed_at
@@ -204,7 +206,7 @@ class Runner:
                 attempt = self._waiting.popleft()
                 if attempt.handed_back:
                     self._lose(attempt)
-                elif attempt.start_by < inf and attempt.start_by < time.monotonic():
+                elif attempt.start_by < (now := time.monotonic()) or attempt.outlived(now):
                     self.left += 1
                     self._settler.put(outcomes.released(attempt.claim, 0))
                 else:
@@ -283,12 +285,12 @@ class Runner:
         """Run the handler and return what to store; None when the lease is lost and nothing may be stored."""
         definition = self._tasks.get(attempt.claim.type)
         try:
-            if attempt.stop_reason is not None:
-                raise asyncio.CancelledError  # before it began
+            now = time.monotonic()
+            attempt.check_start(now)
             if self._isolation is not None and not definition.process and is_suspect(attempt.claim):
                 return await self._isolation.execute(attempt, definition)
             if definition.timeout and not definition.process:
-                attempt.deadline = time.monotonic() + definition.timeout
+                attempt.deadline = now + definition.timeout
             if definition.process and self._pool is not None:
                 return await self._pool.execute(attempt, definition)
             return await execute(attempt, definition, self._around)

@@ -85,7 +85,7 @@ class Worker:
         slots, limits = _check_slots(concurrency), jobs.settings.limits
         defaults, most = jobs.settings.defaults, jobs.settings.defaults.max_losses
         self._lifespan = jobs.lifespans.prepare()
-        runs_in = (target, most, defaults.children, self._lifespan)
+        runs_in = (target, most, defaults.children, self._lifespan, self._times.lease)
         plan = RunPlan(handlers, jobs.hooks, limits, slots, self.id, jobs.store, *runs_in)
         self._runner = Runner(plan, self._settler, self._publisher, self._held)
         request = ClaimRequest("", self.id, self._types, 0, self._times.lease)

@@ -10,6 +10,7 @@ from unittest.mock import patch
 from queue_core.model.job import Outcome
 from queue_core.stores.memory import store as store_module
 from queue_core.stores.memory.state import MemoryOrderingLocks, MemoryState
+from queue_core.worker.attempt import RunningAttempt
 from queue_core.worker.settler import Settler
 
 
@@ -50,11 +51,17 @@ def without_ordering() -> AbstractContextManager[Any]:
     return patch.object(MemoryOrderingLocks, "admit", lambda locks, row, _most: admit(locks, row, 1 << 30))
 
 
+def without_own_clock() -> AbstractContextManager[Any]:
+    """Let handlers begin however long ago their jobs were claimed."""
+    return patch.object(RunningAttempt, "outlived", lambda _attempt, _now: False)
+
+
 MUTANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "fence": without_fence,
     "end-of-leases": without_end_of_leases,
     "second-settle": without_second_settle,
     "ordering": without_ordering,
+    "own-clock": without_own_clock,
 }
 """What can be taken out, by name."""
 

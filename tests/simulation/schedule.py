@@ -166,6 +166,9 @@ class Simulation:
                 state = self._store.state.jobs[earlier_id].status
                 if state not in FINAL:
                     ledger.problems.append(f"{short(job_id)} runs while {short(earlier_id)} of its key is {state}")
+        lease = self._store.state.jobs[job_id].lease
+        if lease is None or lease.token != token or lease.expires_at <= self._store.state.clock.now():
+            ledger.problems.append(f"{short(job_id)} was started as {token}, whose lease was over")
         ledger.started.append((job_id, token))
 
     # -- what happens

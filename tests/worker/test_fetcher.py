@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from math import inf
 from typing import Any
@@ -107,6 +108,29 @@ async def test_candidates_in_hand_are_tried_again_when_the_store_is_back(
         store.away = False
         for handle in handles:
             assert await handle.result(PATIENCE) == "done"
+
+
+async def test_a_lease_counts_from_the_first_time_that_its_claim_was_asked_for(
+    jobs: JobQueue, store: BreakingStore, nominating: Nominating
+) -> None:
+    """The store may have carried out what it did not answer, and gives the same jobs when it is asked again."""
+    gate = asyncio.Event()
+
+    @jobs.task
+    async def work() -> None:
+        await gate.wait()
+
+    async with working(jobs, lease="300s", heartbeat="100s") as worker:
+        assert await eventually(lambda: nominating.takes > 0)
+        store.failing["claim"] = StoreUnavailable("memory", "somebody pulled the plug")
+        handle = await jobs.enqueue("work")
+        assert await eventually(lambda: store.calls["claim"] >= 2)
+        failed_at = time.monotonic()
+        store.failing.clear()
+        assert await eventually(lambda: handle.id in worker._held)
+        assert worker._held[handle.id].renewed < failed_at
+        gate.set()
+        await handle.result(PATIENCE)
 
 
 async def test_candidates_that_may_not_start_yet_are_given_back() -> None:

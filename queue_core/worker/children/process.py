@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+import time
 from asyncio.subprocess import Process, SubprocessStreamProtocol
 from collections.abc import Callable
 from functools import partial
@@ -139,8 +140,10 @@ class ChildProcess:
 
         Raises:
             ChildLost: the child ended without one.
+            CancelledError: the lease ran out while the attempt waited for its child.
         """
         assert self._process.stdin is not None
+        attempt.check_start(time.monotonic())
         started, unable = False, ""
         attempt.child = self
         try:
