@@ -14,7 +14,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -100,6 +101,7 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
         target=target,
     )
     worker.owns_loop = True
+    worker.take_step = partial(take_step, worker)
     if options.vitals is not None:
         os.set_inheritable(options.vitals, False)
     if options.max_jobs is not None:
@@ -108,7 +110,7 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
     watching = asyncio.create_task(guard.run())
     code = 0
     try:
-        await _open(jobs, worker)
+        await take_step(worker, jobs.open)
         if options.note is not None:
             # Not before: where the store cannot be used it has no jobs, which the service would take back.
             write_note(options.note, worker.id, jobs.settings)
@@ -134,15 +136,15 @@ async def work(jobs: JobQueue, target: str, options: ServiceOptions) -> int:
     return code
 
 
-async def _open(jobs: JobQueue, worker: Worker) -> None:
-    """Open the queue object, again and again while its store cannot be used, until the worker is to stop.
+async def take_step(worker: Worker, step: Callable[[], Awaitable[T]]) -> T:
+    """Take a step of the start, again and again while the store cannot be used, until the worker is to stop.
 
     A new process would have to import everything again, and its service lets more and more time pass between two.
     """
     pause, reason = FIRST_PAUSE, ""
     while True:
         try:
-            await jobs.open()
+            return await step()
         except (SchemaEarlier, SchemaNewer):
             raise  # no waiting makes these right
         except (StoreUnavailable, SchemaError) as error:
@@ -153,8 +155,6 @@ async def _open(jobs: JobQueue, worker: Worker) -> None:
                 logger.warning("the worker starts as soon as its store can be used: %s", error)
             await asyncio.sleep(pause)
             pause = min(MAX_PAUSE, 2 * pause)
-        else:
-            return
 
 
 def end(code: int) -> None:

@@ -10,8 +10,9 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Protocol, TypeVar
 
 from queue_core.client.tasks import Duration, TaskRegistry
 from queue_core.errors import ConfigurationError
@@ -29,6 +30,8 @@ from queue_core.worker.leader import Duty, Sweeper, keep_running
 from queue_core.worker.runner import STUBBORN_SECONDS, Runner, RunPlan
 from queue_core.worker.settler import make_settler
 
+T = TypeVar("T")
+
 logger = logging.getLogger("queue_core.worker")
 
 
@@ -36,6 +39,19 @@ RETIRE_SECONDS = 2.0
 """What the removal of a worker's entry may take."""
 ABRUPT_SECONDS = 5.0
 """What outcomes may take that wait for the store when all tasks of the event loop were cancelled."""
+
+
+class TakeStep(Protocol):
+    """Takes a step of a worker's start, and returns what came of it."""
+
+    async def __call__(self, step: Callable[[], Awaitable[T]], /) -> T:
+        """Take it."""
+        ...
+
+
+async def once(step: Callable[[], Awaitable[T]], /) -> T:
+    """Take a step of the start once: who runs the worker sees that its store is away."""
+    return await step()
 
 
 class Worker:
@@ -50,6 +66,8 @@ class Worker:
 
     # from its registration to its end
     _working = False
+    # how the steps of the start are taken that need the store: again until it can be used, or once
+    take_step: TakeStep = staticmethod(once)
     # the event loop runs nothing else: its end counts as the loss of the worker, unless that was stopped
     owns_loop = False
 
@@ -161,13 +179,13 @@ class Worker:
         Raises:
             ConfigurationError: no tasks are registered.
             LifespanFailed: a lifespan could not be entered, and nothing was claimed; or it could not be left.
-            StoreUnavailable, SchemaMissing, SchemaNewer: the store cannot be used at the start.
+            StoreUnavailable, SchemaMissing, SchemaNewer: the store cannot be used at the start; see `take_step`.
         """
         if self._types == ():
             raise ConfigurationError("no tasks are registered, so there is nothing to run")
-        await self._jobs.open()
+        await self.take_step(self._jobs.open)
         # Room for today's history has to be there before the first settle, however long no worker ran.
-        await self._jobs.store.prepare_history()
+        await self.take_step(self._jobs.store.prepare_history)
         with StopSignals(self.stop):
             try:
                 if await self._lifespan.enter():
@@ -179,11 +197,12 @@ class Worker:
 
     async def _to_the_end(self) -> None:
         """Work until the end; a cancellation drains it like SIGTERM, and another one stops it like a second signal."""
-        await self._jobs.schedules.announce()
+        store, release = self._jobs.store, self._jobs.settings.release
+        await self.take_step(self._jobs.schedules.announce)
         if self._types is not None:
-            await self._jobs.store.register_types(self._jobs.tasks.schemas())
-        if self._jobs.settings.release is not None:
-            self._fetcher.release = await self._jobs.store.register_release(self._jobs.settings.release)
+            await self.take_step(partial(store.register_types, self._jobs.tasks.schemas()))
+        if release is not None:
+            self._fetcher.release = await self.take_step(partial(store.register_release, release))
         self._runner.take_context()
         context = self._runner.context.copy()
         working = self._runner.main = MainTask(self._work(), context, self.owns_loop, self._stopping)
