@@ -26,7 +26,7 @@ from tests.conformance.world import World
 NIGHTLY = Schedule("nightly", "0 3 * * *", "Europe/Paris", "report", "{}", "reports")
 LOOKING = {
     "attempts", "blockers", "close", "conservation", "count", "facts", "get", "ids", "jobs", "logs", "overview", "ping",
-    "series", "signatures", "tallies", "types", "dead_counts", "releases", "sample", "signature_deaths",
+    "now", "series", "signatures", "tallies", "types", "dead_counts", "releases", "sample", "signature_deaths",
     "signature_facts", "type_runs", "saved_filters", "search", "known_signatures", "titles",
 }  # fmt: skip
 

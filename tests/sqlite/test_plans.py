@@ -58,7 +58,7 @@ IN_ORDER = (
     "operations/unfinished", "operations/by_signature", "operations/of_job", "operations/changed",
 )  # fmt: skip
 FIND = {"before": 9, "limit": 1, "signature": "a", "unfinished": False}
-MEMBER = {"number": 1, "position": 1, "id": "a", "before": None}
+MEMBER = {"number": 1, "position": 1, "id": "a", "chosen": None}
 ABANDON = {"note": "", "now": 0.0, "before": 0.0}
 CLAIM = {"queue_id": 1, "type": TYPE, "types": texts([TYPE]), "limit": 10}
 

@@ -9,6 +9,7 @@ import pytest
 
 from queue_core import JobQueue
 from queue_core.model.job import Claim
+from queue_core.worker.attempt import RunningAttempt
 from queue_core.worker.children.pool import ProcessPool
 from queue_core.worker.worker import Worker
 from tests.conformance.working import PATIENCE, until_status, working
@@ -57,8 +58,8 @@ async def test_what_outlives_its_lease_while_it_waits_for_a_child_does_not_begin
         jobs.tasks.add(process_tasks.jobs.tasks.get("pid"))
         workers: list[Worker] = []
 
-        async def taking(pool: ProcessPool) -> Any:
-            child = await take(pool)
+        async def taking(pool: ProcessPool, attempt: RunningAttempt) -> Any:
+            child = await take(pool, attempt)
             tokens.append(workers[0]._held[handle.id].claim.token)
             if len(tokens) == 1:
                 age(workers[0], handle.id)
