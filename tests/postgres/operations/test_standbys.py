@@ -159,14 +159,21 @@ def test_doctor_asks_for_the_primary_of_a_standby(primary: EmbeddedServers) -> N
     assert check["advice"].startswith("give the primary's address in jobs.postgres.url")
 
 
-def test_the_exporter_reads_a_standby(primary: EmbeddedServers, caplog: pytest.LogCaptureFixture) -> None:
-    """Its health is that of a store in which nothing can be enqueued, unless a server to read from was asked for."""
+@contextmanager
+def standby_with_a_job(primary: EmbeddedServers) -> Iterator[tuple[str, str]]:
+    """Run a standby of a primary with a job, and wait until it has that; give its address and the job's id."""
     with JobQueue(postgres=primary.postgres_url).blocking() as jobs:
         job = jobs.enqueue("report")
     with standby(primary) as url:
         assert until(lambda: answers(url))
         cli = Cli({"JOBS__POSTGRES__URL": url})
         assert until(lambda: cli("--read-only", "job", "show", job.id, "--json").code == 0)
+        yield url, job.id
+
+
+def test_the_exporter_reads_a_standby(primary: EmbeddedServers, caplog: pytest.LogCaptureFixture) -> None:
+    """Its health is that of a store in which nothing can be enqueued, unless a server to read from was asked for."""
+    with standby_with_a_job(primary) as (url, _):
         settings = settings_from(postgres=url)
         for asked, code, said in (
             (settings, 503, ["postgres cannot be written"]),
@@ -205,16 +212,12 @@ LOOKS = (("queue", "list"), ("job", "list"), ("dlq", "groups"), ("worker", "list
 
 
 def test_read_only_tools_look_at_a_standby(primary: EmbeddedServers) -> None:
-    with JobQueue(postgres=primary.postgres_url).blocking() as jobs:
-        job = jobs.enqueue("report")
-    with standby(primary) as url:
-        assert until(lambda: answers(url))
+    with standby_with_a_job(primary) as (url, job_id):
         cli = Cli({"JOBS__POSTGRES__URL": url})
-        assert until(lambda: cli("--read-only", "job", "show", job.id, "--json").code == 0)
         for look in LOOKS:
             answer = cli("--read-only", *look)
             assert (answer.code, answer.err) == (0, ""), look
-        refused = cli("job", "cancel", job.id, "--yes")
+        refused = cli("job", "cancel", job_id, "--yes")
     assert refused.code == 3
     assert "postgres accepts no writes" in refused.err
 
